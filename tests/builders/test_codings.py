@@ -21,8 +21,9 @@ from snapdb import Database
 from snapdb.loading import Batch
 from snapdb.storage.arrays import feature_files
 from tests.support.refusals import refused
+from tests.support.thoroughness import SOAK
 
-STEPS = 1500 if os.environ.get("SNAPDB_SOAK") else 60
+STEPS = 1500 if SOAK else 60
 """Random steps of a history, each of one statement or a few; the long form is for `make soak`."""
 SEED = int(os.environ.get("SNAPDB_SEED", "7"))
 

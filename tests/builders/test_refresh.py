@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 import snapdb
 from tests.support.refreshing import fingerprint, start
+from tests.support.thoroughness import SOAK
 
 NAMES = ("whole", "week", "picked")
 
@@ -56,7 +56,7 @@ def steps(rng: random.Random, number: int, skip: bool) -> list[str]:
     return rng.choice(choices).split("; ")
 
 
-STEPS = 50 if os.environ.get("SNAPDB_SOAK") else 16
+STEPS = 50 if SOAK else 16
 """Refreshes one after another; `make soak` makes more."""
 
 

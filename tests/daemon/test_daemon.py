@@ -30,6 +30,7 @@ from tests.support.inside import open_catalog_db
 from tests.support.inside.daemon import Clock, Intervals, Log, WorkerPool
 from tests.support.inside.execute import Ended
 from tests.support.places import ROOT
+from tests.support.thoroughness import SOAK
 from tests.support.waiting import PATIENCE, until
 
 SECOND = 1_000_000
@@ -351,7 +352,7 @@ def test_a_run_that_fills_the_disk_is_on_record_and_succeeds_when_there_is_room(
 
 
 def test_the_memory_of_a_worker_stays_flat(shop: Shop) -> None:
-    runs = 10_000 if "SNAPDB_SOAK" in os.environ else 90
+    runs = 10_000 if SOAK else 90
     task = shop.task("small", 3600, "SELECT 1")
     clock, said = Clock(), io.StringIO()
     command = [sys.executable, "-m", "snapdb.daemon.worker", str(shop.path), str(os.getpid())]

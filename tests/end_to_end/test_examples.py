@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.examples import example
+from tests.support.thoroughness import SOAK
 from tests.support.waiting import PATIENCE
 
 needs_pyg = pytest.mark.skipif(find_spec("torch_geometric") is None, reason="torch_geometric is not installed")
@@ -17,7 +17,7 @@ needs_pyg = pytest.mark.skipif(find_spec("torch_geometric") is None, reason="tor
 
 @pytest.mark.data
 def test_a_gcn_on_full_neighbourhoods_classifies_cora(data: Path) -> None:
-    figures = example("cora")(["--data", str(data), "--seeds", "5" if os.environ.get("SNAPDB_SOAK") else "1"])
+    figures = example("cora")(["--data", str(data), "--seeds", "5" if SOAK else "1"])
     assert figures["accuracy"] >= 0.795
 
 
@@ -119,7 +119,7 @@ def test_a_trainer_follows_a_graph_that_grows() -> None:
     assert followed("--by-hand")["accuracy"] > 0.5
 
 
-@pytest.mark.skipif(not os.environ.get("SNAPDB_SOAK"), reason="waits for a daemon's clock")
+@pytest.mark.skipif(not SOAK, reason="waits for a daemon's clock")
 def test_a_trainer_follows_what_a_daemon_publishes() -> None:
     assert followed()["accuracy"] > 0.5
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import shutil
 import signal
 import sqlite3
@@ -28,6 +27,7 @@ from tests.support.inside.execute import DatabaseSession, Stop, record
 from tests.support.inside.storage import Disk, RunLock, hash_file, open_db_dir
 from tests.support.performing import DAY, Worker, told
 from tests.support.places import ROOT
+from tests.support.thoroughness import SOAK
 from tests.support.waiting import PATIENCE
 
 SHOP = """
@@ -53,7 +53,7 @@ BODIES = {
     "upkeep": """INSERT INTO log VALUES ('1'); INSERT INTO log VALUES ('2'); VACUUM RETAIN INTERVAL '0 seconds';
         EXPIRE SNAPSHOTS OF g OLDER THAN INTERVAL '0 seconds'; INSERT INTO log VALUES ('3')""",
 }
-STEP = 1 if os.environ.get("SNAPDB_SOAK") else 19
+STEP = 1 if SOAK else 19
 """Every which point of failure is tried; `make soak` tries all."""
 
 

@@ -31,6 +31,7 @@ from tests.support.inside.plan import AlterTaskPlan, CreateTaskPlan, DropPlan
 from tests.support.inside.storage import Leader, RunLock
 from tests.support.plans import planned
 from tests.support.refusals import refused
+from tests.support.thoroughness import SOAK
 from tests.support.waiting import PATIENCE
 
 SECOND, HOUR = 1_000_000, 3_600_000_000
@@ -38,7 +39,7 @@ NOON = 1_795_953_600_000_000
 """In November 2026."""
 NIGHTLY = "CREATE TASK nightly SCHEDULE 'USING CRON 0 3 * * * Europe/Berlin' WITH (retries = 2) AS VACUUM"
 OFTEN = "CREATE TASK often SCHEDULE EVERY INTERVAL '2 seconds' AS SELECT 1"
-TIMES = 20 if os.environ.get("SNAPDB_SOAK") else 1
+TIMES = 20 if SOAK else 1
 
 
 @pytest.fixture

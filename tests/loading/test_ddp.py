@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.support.examples import example
+from tests.support.thoroughness import SOAK
 
 
-@pytest.mark.parametrize("uneven", ["pad", "drop_last"] if os.environ.get("SNAPDB_SOAK") else ["pad"])
+@pytest.mark.parametrize("uneven", ["pad", "drop_last"] if SOAK else ["pad"])
 def test_ranks_that_train_together_share_each_batch_and_end_with_the_same_weights(uneven: str) -> None:
     figures = example("ddp")(["--uneven", uneven, "--epochs", "3"])
     assert figures["same weights"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import threading
 import time
 import weakref
@@ -25,6 +24,7 @@ from tests.support.inside.kernels import gather
 from tests.support.inside.loading import MemoryBudget, scratch_bytes
 from tests.support.refusals import refused
 from tests.support.streams import failing_stream, open_stream, prints, settles, workers_alive
+from tests.support.thoroughness import SOAK
 from tests.support.waiting import PATIENCE
 
 KNOWS = EdgeType("person", "knows", "person")
@@ -231,7 +231,7 @@ def test_many_epochs_leave_memory_and_threads_as_they_were(
 ) -> None:
     view = replace(graph().view(), node_features={"person": {"x": watched}})
     opened = open_stream(view, all_seeds(graph(), "person"), small_spec, threads=2, memory=memory)
-    epochs = 1000 if os.environ.get("SNAPDB_SOAK") else 250
+    epochs = 1000 if SOAK else 250
 
     def run(count: int) -> tuple[int, int, int, int]:
         for _ in range(count):

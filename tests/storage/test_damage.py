@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import sqlite3
@@ -20,6 +19,7 @@ import snapdb
 from snapdb import Database, SnapdbError
 from tests.support.checks import hostile, spoil
 from tests.support.refusals import refused
+from tests.support.thoroughness import SOAK
 
 pytestmark = pytest.mark.slow
 
@@ -70,7 +70,7 @@ QUESTIONS = [
 ]
 UPKEEP = ["CHECK DATABASE", "VACUUM DRY RUN", "VACUUM RETAIN INTERVAL '0 seconds'", "VACUUM plain"]
 
-TIMES = 10 if os.environ.get("SNAPDB_SOAK") else 1
+TIMES = 10 if SOAK else 1
 
 KINDS = {
     "segments": "tables/*/*.parquet",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from hypothesis.stateful import (
 import snapdb
 from snapdb import Database
 from tests.support.model import Column, Conflict, Draft, History, State, TableState, Taken, order
+from tests.support.thoroughness import SOAK
 
 pytestmark = pytest.mark.slow
 
@@ -462,9 +462,6 @@ def _without(table: TableState, other: TableState) -> list[tuple[Any, ...]]:
 
 def _change(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return (row[0], order(row[1:]))
-
-
-SOAK = bool(os.environ.get("SNAPDB_SOAK"))
 
 
 def test_tables_behave_like_a_dict_that_remembers_every_version() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import os
 import random
 import shutil
 import sqlite3
@@ -15,6 +14,7 @@ from typing import Any
 import snapdb
 from snapdb import Database
 from tests.support.inside.storage import Disk
+from tests.support.thoroughness import SOAK
 
 
 class Crash(BaseException):  # nothing that runs may catch it: the process is dead
@@ -90,11 +90,11 @@ class CrashingDisk(Disk):
                     file.truncate(self._random.randint(0, path.stat().st_size))
 
 
-STEP = 1 if os.environ.get("SNAPDB_SOAK") else 9
+STEP = 1 if SOAK else 9
 """Every which point of failure is tried; `make soak` tries all."""
 
 
-EVERY = 1 if os.environ.get("SNAPDB_SOAK") else 3
+EVERY = 1 if SOAK else 3
 """After which crashes the statement is run again and what the crash left is swept; all that are tried are looked at."""
 
 

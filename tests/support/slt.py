@@ -40,6 +40,7 @@ import pytest
 
 import snapdb
 from snapdb.plan import RULES
+from tests.support.thoroughness import SOAK
 
 Kind = Literal["ok", "error", "query", "file", "restart"]
 
@@ -66,7 +67,7 @@ class Mode:
 
 
 _ALL = tuple(Mode(optimizer, threads) for optimizer in (True, False) for threads in (2, 1))
-SOAK, RECORDS = bool(os.environ.get("SNAPDB_SOAK")), bool(os.environ.get("SNAPDB_RECORD"))
+RECORDS = bool(os.environ.get("SNAPDB_RECORD"))
 MODES = _ALL if SOAK else (_ALL[0], _ALL[-1])
 """Both optimizers and both numbers of threads; `make soak` tries them all together. The first one rewrites results."""
 
