@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A word by which programs identify an error."""
+    """An error code, which programs use to identify an error."""
 
     code: str
     kind: str
@@ -22,7 +22,7 @@ class Code:
     remedy: str
     """A sentence that describes the remedy."""
     example: str | None = None
-    """Statements of which the last one fails with this code in the example database, or None without an example."""
+    """Statements whose last one fails with this code in the example database, or None if there is no example."""
     no_example: str | None = None
     """The reason why there is no example, or None if there is one."""
 

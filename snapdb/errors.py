@@ -1,21 +1,21 @@
-"""The hierarchy of snapdb's errors.
+"""The class hierarchy of snapdb's errors.
 
     SnapdbError
-    ├── ParseError            the text is not a statement of the language
-    ├── BindError             a name, type or clause does not fit what the database holds
-    ├── QueryError            DuckDB rejected or failed to run a query
-    ├── DataError             the rows break a rule: NULL keys, duplicates, dangling edges, ragged features
-    ├── InputError            a file or value from outside cannot be read
+    ├── ParseError            the text is not a valid statement
+    ├── BindError             a name, type or clause does not match the contents of the database
+    ├── QueryError            DuckDB rejected a query or failed to run it
+    ├── DataError             rows violate a rule: NULL keys, duplicates, dangling edges, ragged features
+    ├── InputError            an external file or value cannot be read
     ├── DatabaseError         the database directory cannot be opened, read or written
-    │   ├── FormatError       it was written by a newer snapdb, or is not a database
+    │   ├── FormatError       the directory was written by a newer snapdb or is not a database
     │   └── CorruptError      a published file is missing or differs from its manifest
     ├── CommitConflict        another writer changed the base of this commit (retryable)
     ├── LockedError           a lock was not released in time (retryable)
     └── WaitTimeout           the awaited event did not happen in time (retryable)
 
 The message of an error states what was requested, what was found and how to correct it. Each error has a stable `code`
-for programs; errors.toml lists all codes. An error in a statement has the statement's text and the span of the error,
-and shows both:
+for programs, and errors.toml lists all codes. An error in a statement contains the statement's text and the span of
+the error, and its string shows both:
 
     >>> text = "SELECT agee FROM person"
     >>> print(BindError('column "agee" does not exist; did you mean "age"?', span=Span(7, 11), text=text))
@@ -48,7 +48,7 @@ class Span(NamedTuple):
 
 @document_attributes
 class SnapdbError(Exception):
-    """The base class of all errors of snapdb. `str()` shows the message and, below it, the position in the statement.
+    """The base class of all snapdb errors. `str()` returns the message and, below it, the position in the statement.
 
     Examples:
         >>> import snapdb
@@ -65,13 +65,13 @@ class SnapdbError(Exception):
     retryable: bool = False
     """Whether the same statement may succeed later."""
     placed: bool = True
-    """Whether the error is about the text of the statement, rather than about the database or the machine."""
+    """Whether the error concerns the text of the statement rather than the database or the machine."""
     message: str
     """The problem and its remedy, without the position."""
     span: Span | None
     """The position in `text`, or None if the error has no position."""
     text: str | None
-    """The text of the statement, or None if the error is not about a statement."""
+    """The text of the statement, or None if the error does not concern a statement."""
 
     def __init__(
         self, message: str, *, span: Span | None = None, text: str | None = None, code: str | None = None
@@ -84,7 +84,7 @@ class SnapdbError(Exception):
             self.code = code
 
     def located(self, text: str, span: Span | None = None) -> Self:
-        """Set the statement's text if it is missing, and the span if the error is about the statement.
+        """Set the statement's text if it is missing, and the span if the error concerns the statement.
 
         Returns:
             This error.
@@ -238,35 +238,35 @@ def _width(character: str) -> int:
 
 
 class ParseError(SnapdbError):
-    """The text is not a statement of the language."""
+    """The text is not a valid statement."""
 
     code = "parse"
 
 
 class BindError(SnapdbError):
-    """A name, type or clause does not fit what the database holds."""
+    """A name, type or clause does not match the contents of the database."""
 
     code = "bind"
 
 
 class QueryError(SnapdbError):
-    """DuckDB rejected or failed to run a query."""
+    """DuckDB rejected a query or failed to run it."""
 
     code = "query"
 
 
 class DataError(SnapdbError):
-    """The rows break a rule of the graph: NULL keys, duplicates, dangling edges, ragged features."""
+    """Rows violate a rule, for example with NULL keys, duplicates, dangling edges or ragged features."""
 
     code = "data"
 
 
 class DataWarning(UserWarning):
-    """New rows break a rule of a graph, so its next CREATE SNAPSHOT would fail."""
+    """New rows violate a rule of a graph, so the next CREATE SNAPSHOT of the graph would fail."""
 
 
 class InputError(SnapdbError):
-    """A file or value from outside cannot be read."""
+    """An external file or value cannot be read."""
 
     code = "input"
 

@@ -171,13 +171,15 @@ KINDS_IN_ORDER = (
 )
 HEAD = """# Errors
 
-Every error is a `SnapdbError` of one of the classes below. `error.code` is one of {count} stable identifiers for
-programs. `error.message` states what was requested, what was found and how to correct it. `error.span`, `error.line`
-and `error.column` give the position in the statement, `error.text`. `str(error)` is the message with an excerpt of
-the statement, and `error.report()` adds the class, as in the examples below. `error.retryable` is true if the same
-statement can succeed later. `SELECT * FROM snapdb.errors` lists the codes.
+Every error is an instance of `SnapdbError`, usually of one of the subclasses below. `error.code` is a stable
+identifier for programs. There are {count} codes, and `SELECT * FROM snapdb.errors` lists them. `error.message` states
+what was requested, what was found and how to correct it. `error.text` is the statement, and `error.span`, `error.line`
+and `error.column` are the position of the error in it. `str(error)` returns the message with an excerpt of the
+statement. `error.report()` also includes the class name, as the examples below show. `error.retryable` is true if the
+same statement can succeed later.
 
-In Python, the traceback of an error ends at the call into snapdb. Set SNAPDB_TRACEBACK=1 for the whole traceback.
+In Python, the traceback of an error ends at the call into snapdb. To see the full traceback, set the environment
+variable `SNAPDB_TRACEBACK=1`.
 
 ```text
 {tree}
