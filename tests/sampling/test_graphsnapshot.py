@@ -70,7 +70,7 @@ def chance() -> np.random.Generator:
 
 @every_row
 def test_statement_03_no_row_and_no_batch_holds_an_edge_twice(mode: Refresh) -> None:
-    """No row and no batch has an edge twice, after 1,000 refreshes."""
+    """No row and no batch contains an edge twice, even after 1,000 refreshes."""
     stars = stars_of(DEGREES, 20)
     for batch in (0, EVERY + 2, 1000 * EVERY, 1001 * EVERY + 3):
         assert stars.drawn(10, mode, batch).distinct()
@@ -107,7 +107,7 @@ def test_statement_04_sees_the_double_edges_of_the_original() -> None:
 
 @every_mode
 def test_statement_05_a_node_of_few_edges_gets_all_of_them(mode: Refresh | None) -> None:
-    """If the degree is at most the fanout, a batch returns all edges, also after 20 refreshes."""
+    """If a node's degree is at most the fanout, batches return all of its edges, even after 20 refreshes."""
     stars = stars_of(DEGREES, 20)
     few = stars.degrees <= 10
     for batch in (0, 20 * EVERY, 21 * EVERY - 1):
@@ -117,7 +117,7 @@ def test_statement_05_a_node_of_few_edges_gets_all_of_them(mode: Refresh | None)
 
 
 def test_statement_06_rows_are_refreshed_when_the_statement_says() -> None:
-    """Every row is filled n/T times in n batches, including the first fill."""
+    """In n batches, every row is filled n/T times, including the first time."""
     stars = stars_of((200,), 50)
     rows = [stars.rows(20, FCR, batch).sets(20) for batch in range(100)]
     anew = np.array([(one != other).any(axis=1) for one, other in pairwise(rows)])
@@ -128,7 +128,7 @@ def test_statement_06_rows_are_refreshed_when_the_statement_says() -> None:
 
 @pytest.mark.parametrize("mode", list(KEPT.values())[:7], ids=list(KEPT)[:7])
 def test_statement_08_refreshes_draw_every_neighbour_and_every_pair_alike(mode: Refresh) -> None:
-    """Over 20,000 refreshes, single neighbours and pairs of neighbours are sampled uniformly."""
+    """Over 20,000 refreshes, all neighbours and all pairs of neighbours are equally likely."""
     stars = stars_of((40,), 4000)
     drawn = np.concatenate([stars.drawn(10, mode, turn * 8 * EVERY).sets(10) for turn in range(5)])
     first = stars.rows(20, mode, 0).sets(20)[:, :10]  # a row lists its edges in order: the first of them are no sample
@@ -137,7 +137,7 @@ def test_statement_08_refreshes_draw_every_neighbour_and_every_pair_alike(mode: 
 
 @pytest.mark.parametrize("share", ["0.05", "0.15", "0.5"])
 def test_statement_09_a_row_stays_as_long_as_the_share_says(share: str) -> None:
-    """D batches later, an OTF row is unchanged with probability max(0, 1 - Dp/T); redrawn rows are uniform."""
+    """After D batches, an OTF row is unchanged with probability max(0, 1 - Dp/T); redrawn rows are uniform samples."""
     stars, every, hubs = stars_of((40,), 4000), 10, 4000
     mode = Refresh("OTF", every, share=Fraction(share))
     start = stars.rows(20, mode, 7).sets(20)
@@ -159,7 +159,7 @@ def test_statement_09_sees_rows_that_are_refreshed_all_at_once() -> None:
 
 
 def test_statement_10_the_rows_whose_turn_has_come_change_and_no_others() -> None:
-    """A batch redraws np/T rows, within 4 sd: exactly those whose round begins; rows of few edges never change."""
+    """A batch redraws np/T rows (within 4 σ), those that enter a new round; rows of low degree never change."""
     stars, every, share = stars_of((40, 12), 2000), 10, 0.15
     mode, hubs = Refresh("OTF", every, share=Fraction(share).limit_denominator(100)), 2000
     rounds = [turned[::2] for turned in turns(mode, 2 * hubs, range(30, 40))]
@@ -175,7 +175,7 @@ def test_statement_10_the_rows_whose_turn_has_come_change_and_no_others() -> Non
 
 @pytest.mark.parametrize("percent", [0, 40, 60, 100])
 def test_statement_11_a_partial_fetch_takes_its_part_from_the_row(percent: int) -> None:
-    """Of a fanout of f, exactly k edges come from the row, and f - k from all other edges of the node."""
+    """With a fanout of f, exactly k edges are drawn from the row, and f - k from all other edges of the node."""
     stars = stars_of((100,), 4000)
     k, batch = percent // 10, 3 * EVERY + 1
     for mode in (replace(m, fetch=Fraction(percent, 100)) for m in (OTF_FETCH, OTF_PART_FETCH, VISITED_FETCH)):
@@ -215,7 +215,7 @@ def mean_of_draws(mode: Refresh | None, draws: int, hubs: int) -> float:
 
 
 def test_statement_12_a_period_costs_as_much_variance_as_it_is_said_to() -> None:
-    """The variance of a mean over 20 batches of a period is 7.3 times that of FBL, as EXPLAIN estimates."""
+    """The variance of a mean over 20 batches of one period is 7.3 times that of FBL, as EXPLAIN estimates."""
     d, size, f, n, hubs = 40, 20, 10, 20, 4000
     kept, afresh = mean_of_draws(Refresh("FCR", n), n, hubs), mean_of_draws(None, n, hubs)
     foretold = d / (d - 1) * ((1 / size) * (1 - size / d) + (1 / (n * f)) * (1 - f / size))
@@ -227,7 +227,7 @@ def test_statement_12_a_period_costs_as_much_variance_as_it_is_said_to() -> None
 
 @pytest.mark.parametrize("mode", [FCR, OTF_PART_FETCH, replace(VISITED, shared=True), replace(FCR, above=30)])
 def test_statement_13_weights_leave_sums_unbiased(mode: Refresh) -> None:
-    """Under METHOD PRIORITY, Horvitz-Thompson sums are unbiased, over 60,000 draws."""
+    """Under METHOD PRIORITY, Horvitz-Thompson sums are unbiased over 60,000 draws."""
     values = np.random.default_rng(4).random(20) * 3
     stars = stars_of((20,), 12_000, (1.0, 2.0, 3.0, 4.0, 5.0) * 4)
     sums = []
@@ -263,7 +263,7 @@ def society(people: int, degree: int) -> MemoryGraph:
 
 @every_mode
 def test_statement_14_each_hop_has_its_own_fanout(mode: Refresh | None) -> None:
-    """With fanouts 15, 10 and 5 and AMPLIFY 1.5, nodes have at most 15, 10 and 5 edges at the three hops."""
+    """With fanouts of 15, 10 and 5 and AMPLIFY 1.5, a node has at most 15, 10 and 5 edges at the three hops."""
     refresh = None if mode is None else replace(mode, amplify=Fraction("1.5"))
     spec = sample_spec("person", Fanout(KNOWS, "IN", (15, 10, 5)), refresh=refresh, layout="BLOCKS")
     sampler = open_sampler(society(300, 61).view(), spec)
@@ -288,7 +288,7 @@ def link_batch(edges: EdgeList, chosen: Ints) -> tuple[SamplerInput, npt.NDArray
 
 @every_mode
 def test_statement_17_seed_edges_are_never_delivered(mode: Refresh | None) -> None:
-    """No batch contains one of its 10,000 seed edges, or the reverse; nodes still get their fanout of other edges."""
+    """No batch contains any of its 10,000 seed edges or their reverse; nodes still get a full fanout of other edges."""
     graph, rng = society(PEOPLE, 30), np.random.default_rng(7)
     edges = graph.edges[KNOWS]
     knows = np.zeros((PEOPLE, PEOPLE), np.bool_)
@@ -330,7 +330,7 @@ def shop() -> MemoryGraph:
 
 @every_row
 def test_statement_18_every_edge_type_is_delivered_as_without_rows(mode: Refresh) -> None:
-    """With seeds of one of three vertex types and two hops, each edge type returns as many edges as under FBL."""
+    """With seeds of one of three vertex types and two hops, every edge type returns as many edges as under FBL."""
     graph = shop()
 
     def counts(refresh: Refresh | None) -> dict[str, int]:

@@ -65,7 +65,7 @@ def rows_hold(degrees: Ints, *sizes: int) -> int:
 
 @pytest.mark.parametrize(("fanouts", "amplify"), [((10,), "2"), ((10, 10), "2"), ((15, 10, 5), "1.5")])
 def test_statement_01_a_cache_holds_the_edges_of_its_rows(fanouts: tuple[int, ...], amplify: str) -> None:
-    """A full cache holds a row of min(degree, ⌈AMPLIFY · fanout⌉) edges per node and hop, in slightly more bytes."""
+    """A full cache holds min(degree, ⌈AMPLIFY · fanout⌉) edges per node and hop, with at most 10 % overhead."""
     graph = G1(20_000, 800_000)
     edges, size = held(graph, fanouts, replace(FCR, amplify=Fraction(amplify)))
     degrees, sizes = degrees_of(graph), [math.ceil(Fraction(amplify) * fanout) for fanout in fanouts]
@@ -76,7 +76,7 @@ def test_statement_01_a_cache_holds_the_edges_of_its_rows(fanouts: tuple[int, ..
 
 
 def test_statement_02_a_shared_cache_holds_one_row_a_node() -> None:
-    """A shared cache holds min(degree, ⌈AMPLIFY · largest fanout⌉) edges per node: a third for three equal hops."""
+    """A shared cache holds min(degree, ⌈AMPLIFY · largest fanout⌉) edges per node: with 3 equal hops, a third."""
     graph, shared = G1(20_000, 800_000), replace(FCR, shared=True)
     degrees = degrees_of(graph)
     assert held(graph, (15, 10, 5), replace(shared, amplify=Fraction("1.5")))[0] == rows_hold(degrees, 23)
@@ -86,7 +86,7 @@ def test_statement_02_a_shared_cache_holds_one_row_a_node() -> None:
 
 @pytest.mark.parametrize("mode", KEPT.values(), ids=KEPT.keys())
 def test_statement_20_a_cache_neither_grows_nor_shrinks(mode: Refresh) -> None:
-    """After 1,000 refreshes, a cache holds as many edges in as many bytes as after the first."""
+    """After 1,000 refreshes, a cache has the same number of edges and bytes as after the first."""
     spec = sample_spec("hub", Fanout(OF, "IN", (10,)), refresh=replace(mode, every=1))
     sampler = open_sampler(stars_of(DEGREES, 2).view, spec)
     assert sampler.backend.name == "numba"
@@ -107,7 +107,7 @@ def test_statement_20_sees_rows_that_are_written_beside_themselves() -> None:
 
 
 def test_statement_21_a_degree_decides_over_single_rows_and_loses_no_edge() -> None:
-    """For any DEGREE ABOVE, batches return as many edges, and over time every edge."""
+    """With any DEGREE ABOVE, batches return the same number of edges as without it, and every edge over time."""
     stars = stars_of(DEGREES, 5)
     few = stars.degrees <= 40
     for above in (0, 10, 30, 100, 1000):
@@ -182,7 +182,7 @@ PATHS: dict[str, Callable[[snapdb.Database, str], Any]] = {
 
 
 def test_statement_07_a_period_draws_from_the_row_and_from_nothing_else(papers: snapdb.Database) -> None:
-    """Within a period, a node with 200 edges gets only the 20 neighbours of its row, on every executor."""
+    """Within a period, a node with 200 edges gets only its row's 20 neighbours, with any cache and back end."""
 
     def met(path: str, clause: str) -> set[int]:
         batches = epochs(PATHS[path](papers, f"SAMPLE FROM now {HUB} REFRESH {clause}"), 40)
@@ -223,7 +223,7 @@ def test_statement_15_blocks_of_a_batch_are_a_chain(made: Callable[[str], list[A
 def test_statement_16_edge_ids_are_those_of_the_snapshot(
     papers: snapdb.Database, made: Callable[[str], list[Any]], clause: str
 ) -> None:
-    """Every edge id of a batch, cached or not, is the id of an edge between the same two nodes."""
+    """Every edge id in a batch, cached or not, identifies an edge between the same two nodes in the snapshot."""
     columns = papers.execute("SELECT a, b FROM now.cites ORDER BY e_id").arrow()
     ends = np.stack([columns.column(name).to_numpy() for name in ("a", "b")])
     for batch in made(clause):
@@ -242,7 +242,7 @@ MOVED = ("FCR EVERY 1000 BATCHES", "OTF 50 PERCENT EVERY 1000 BATCHES FETCH 40 P
 
 @pytest.mark.parametrize("clause", MOVED)
 def test_statement_29_deleted_edges_are_gone_and_old_batches_are_made_again(tmp_path: Path, clause: str) -> None:
-    """Streams opened after REFRESH SNAPSHOT return new edges and no deleted ones; old batches can be replayed."""
+    """Streams opened after REFRESH SNAPSHOT return new edges and no deleted edges; old batches can be replayed."""
     with snapdb.connect(tmp_path / "papers.snapdb") as db:
         db.script("""
             CREATE TABLE paper AS SELECT range AS id FROM range(60);
@@ -270,7 +270,7 @@ def test_statement_29_deleted_edges_are_gone_and_old_batches_are_made_again(tmp_
 
 @pytest.mark.parametrize("clause", WORKED)
 def test_statement_32_any_number_of_workers_makes_the_same_batches(papers: snapdb.Database, clause: str) -> None:
-    """Random seed, version and statement determine the batches, for any threads, processes, ranks and caches."""
+    """The random seed, version and statement determine the batches, with any threads, processes, ranks and caches."""
     sample = f"SAMPLE FROM now {SEEDS} REFRESH {clause}"
     wanted = prints(epochs(PATHS["alone"](papers, sample), 2))
     for opened in PATHS.values():
@@ -328,7 +328,7 @@ def test_statement_21_explain_finds_the_degree_that_takes_least_bytes(papers: sn
 @pytest.mark.skipif(not torch.cuda.is_available(), reason=f"torch {torch.__version__} finds no CUDA device")
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES.keys())
 def test_statement_30_a_gpu_draws_what_a_processor_draws(mode: Refresh | None) -> None:
-    """The same random seed gives the same batches on a GPU, for degrees of 0 and over 1,024 and edge ids over 2^31."""
+    """A GPU returns the same batches as the CPU, with degrees of 0 and above 1,024 and edge ids above 2^31."""
     degrees = np.array([0, 1, 10, 11, 20, 21, 1500, 70_000])
     hubs = np.repeat(np.arange(degrees.size), degrees)
     listed = EdgeList(np.arange(hubs.size), hubs, ids=2**40 + np.arange(hubs.size))

@@ -17,17 +17,17 @@ MARK = (
 NAME = re.compile(r"test_statement_(\d\d)_\w+")
 
 MEASURED = {
-    19: "How the time of SCOPE VISITED scales with visited nodes, and with all nodes.",
-    22: "The memory of the process, including every cache.",
-    23: "Out of memory: disk reads of cache hits, and reads of refreshes against the estimate.",
-    24: "In memory: the cost of caches, and of partial refreshes and fetches against full ones.",
-    25: "The time of a batch with each strategy, relative to FBL.",
-    26: "The break-even period against its estimate, and EVERY AUTO against FBL.",
-    27: "The accuracy of training against FBL, over several random seeds.",
+    19: "The benchmark measures how the cost of SCOPE VISITED grows with the visited nodes and with all nodes.",
+    22: "The benchmark measures the memory of the process, including all caches.",
+    23: "On graphs larger than memory, the benchmark measures disk reads on cache hits and in refreshes.",
+    24: "In memory, the benchmark measures the cost of caches, partial refreshes and partial fetches.",
+    25: "The benchmark measures the time per batch under each strategy, relative to FBL.",
+    26: "The benchmark compares the break-even period with its estimate, and EVERY AUTO with FBL.",
+    27: "The benchmark compares training accuracy with that of FBL, over several random seeds.",
 }
 LEFT_OUT = {
-    28: "An LRU buffer: caches hold the rows with the most expected visits instead.",
-    31: "The exchange of static and dynamic nodes of the first prototype.",
+    28: "An LRU buffer is not implemented: caches hold the rows with the most expected visits instead.",
+    31: "The first prototype's exchange of static and dynamic nodes is not implemented.",
 }
 NUMBERS = range(1, 33)
 
