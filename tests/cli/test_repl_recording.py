@@ -29,8 +29,8 @@ _STEPS = (
 )
 _HEAD = """# Example session
 
-A session at the [prompt](repl.md), from CREATE TABLE to a sample. A test records it in a terminal of 80 columns. `Tab`
-and `Ctrl-C` mark where these keys were pressed.
+This page shows a session at the [prompt](repl.md), from CREATE TABLE to a sample. A test records it in an 80-column
+terminal. `Tab` and `Ctrl-C` mark where these keys were pressed.
 
 ```text
 """

@@ -159,7 +159,7 @@ def test_statement_09_sees_rows_that_are_refreshed_all_at_once() -> None:
 
 
 def test_statement_10_the_rows_whose_turn_has_come_change_and_no_others() -> None:
-    """A batch redraws np/T rows (within 4 σ), those that enter a new round; rows of low degree never change."""
+    """A batch redraws np/T rows (within 4 sd), those that enter a new round; rows of low degree never change."""
     stars, every, share = stars_of((40, 12), 2000), 10, 0.15
     mode, hubs = Refresh("OTF", every, share=Fraction(share).limit_denominator(100)), 2000
     rounds = [turned[::2] for turned in turns(mode, 2 * hubs, range(30, 40))]
