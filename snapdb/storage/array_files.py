@@ -26,11 +26,11 @@ _BUFFER = 1 << 23
 """The size of a write in bytes. Writes start at multiples of it so that the kernel keeps the file in huge pages."""
 
 _RIGHTS = 0o644 << 16
-"""The Unix permissions of an archive's members after unpacking: readable by all."""
+"""The Unix permissions that an archive's members have after unpacking: readable by all."""
 
 
 class ArrayFile:
-    """A .npy file that is extended by plain writes, so its pages need not stay in the process's memory."""
+    """A .npy file that grows by plain writes, so its pages do not have to stay in the process's memory."""
 
     def __init__(self, path: Path, dtype: npt.DTypeLike, length: int) -> None:
         self._file = open(path, "wb", buffering=_BUFFER)  # noqa: SIM115 -- closed by __exit__
@@ -55,7 +55,7 @@ class ArrayFile:
 
 
 class TimeSpan:
-    """The first and last of the added times, excluding static ones.
+    """The first and last time added, excluding static times.
 
     >>> span = TimeSpan()
     >>> span.see(np.array([STATIC, 7, 3]))
@@ -78,7 +78,7 @@ class TimeSpan:
         self._last = max(last, self._last)
 
     def facts(self) -> dict[str, int]:
-        """`first_time` and `last_time` for a manifest. Empty if no time was added."""
+        """`first_time` and `last_time` for a manifest, or an empty dict if no time was added."""
         return {} if self._first is None else {"first_time": self._first, "last_time": self._last}
 
 
@@ -92,7 +92,7 @@ class ArrayArchive:
         self._zip = zipfile.ZipFile(path, "w", zipfile.ZIP_STORED)
 
     def add(self, name: str, dtype: npt.DTypeLike, shape: tuple[int, ...], parts: Iterable[Array]) -> None:
-        """Write an array from consecutive parts of its values in C order."""
+        """Write an array, given as consecutive parts of its values in C order."""
         # A constant modification time makes the archive reproducible byte for byte.
         member = zipfile.ZipInfo(f"{name}.npy")
         member.external_attr = _RIGHTS
@@ -121,11 +121,11 @@ _SWITCH = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _SMALL = 1 << 21
 """The size in bytes up to which a separate memory map costs more than it saves."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""The errors for a full disk, an exceeded quota, and the process's file size limit."""
+"""The errors that mean a full disk, an exceeded quota, or a file above the process's size limit."""
 
 
 class _Files(NamedTuple):
-    """The files of one control group version, and the memory.stat entries whose memory the kernel can reclaim."""
+    """The file names of one control group version, and the memory.stat entries whose memory the kernel can reclaim."""
 
     limit: str
     used: str
@@ -154,7 +154,7 @@ def available_memory() -> int:
 
 
 def _of_machine() -> int:
-    """MemAvailable on Linux, and the physical memory elsewhere."""
+    """MemAvailable on Linux, and the total physical memory on other systems."""
     with suppress(OSError):
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
@@ -163,7 +163,7 @@ def _of_machine() -> int:
 
 
 def memory_limit() -> int | None:
-    """The smallest memory limit, in bytes, of this process's control groups. None if no group has a limit."""
+    """The smallest memory limit, in bytes, of this process's control groups, or None if no group has a limit."""
     return min((group.limit for group in _of_groups()), default=None)
 
 
@@ -189,7 +189,7 @@ def _of_branch(root: Path, path: str, files: _Files) -> Iterator[_GroupMemory]:
     inside = PurePosixPath(path)
     for place in (inside, *inside.parents):
         group = root / place.relative_to("/")
-        with suppress(OSError, ValueError):  # the group does not exist here, or has no limit: "max"
+        with suppress(OSError, ValueError):  # the group does not exist here, or its limit is "max"
             limit, used = (int((group / name).read_text()) for name in files[:2])
             facts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
             # File pages count as free because the kernel drops them before it kills a process.
@@ -210,12 +210,12 @@ def prefer_huge_pages(array: Array) -> None:
 def drop_cached_pages(path: Path) -> None:
     """Drop a synced file from the page cache so that its next reader caches it in huge pages.
 
-    A write caches the file in small pages, and advice does not change cached pages. Pages mapped by a process are kept.
-    Files for which `prefer_huge_pages` does not request huge pages are left alone.
+    A write caches the file in small pages, and madvise does not change cached pages. Pages mapped by a process are
+    kept. Files for which `prefer_huge_pages` does not request huge pages are left alone.
     """
     if not hasattr(os, "posix_fadvise") or not has_huge_pages():
         return
-    with suppress(OSError):  # an error only costs speed
+    with suppress(OSError):  # an error only affects performance
         if not _HUGE_PAGE <= path.stat().st_size <= available_memory() // 4:
             return
         descriptor = os.open(path, os.O_RDONLY)
@@ -241,7 +241,9 @@ def has_huge_pages() -> bool:
 
 
 def read_singly(arrays: Sequence[Array], room: int) -> bool:
-    """Advise single-page reads of these arrays if they exceed `room` bytes in total, and return whether they do.
+    """Advise the kernel to read these arrays page by page if they exceed `room` bytes in total.
+
+    Returns whether they do.
 
     Readahead is useless for random reads, and would evict pages that are needed.
     """
@@ -257,7 +259,7 @@ def read_singly(arrays: Sequence[Array], room: int) -> bool:
 
 
 def _advise(array: Array, advice: str) -> None:
-    """Give the kernel advice on an array's memory map, if it has one and the system supports the advice."""
+    """Advise the kernel about an array's memory map, if it has one and the system supports the advice."""
     with suppress(AttributeError, OSError, ValueError):  # not supported by this system or kernel
         if isinstance(root := _root(array), mmap.mmap):
             root.madvise(getattr(mmap, advice))
@@ -291,7 +293,7 @@ def same_values(one: Array, other: Array) -> bool:
 
 
 def in_order(array: Array) -> Array:
-    """A read-only array of the same values for one sequential pass.
+    """A read-only array with the same values, for one sequential pass.
 
     A large file gets a separate map with sequential readahead, because the map that other readers use is advised for
     random access.
@@ -321,13 +323,13 @@ def _place(array: Array) -> _Place | None:
 
 
 def temporary_bytes(folder: Path, size: int, what: str, remedy: str) -> UInt8s:
-    """An array of `size` zeros in an unnamed file, which can exceed memory and is freed with the array.
+    """An array of `size` zeros in an unnamed file. It can be larger than memory, and the file is freed with the array.
 
     Args:
-        folder: The folder of the file.
+        folder: The folder in which the file is created.
         size: The number of bytes.
         what: The array's purpose, for the error message.
-        remedy: An alternative to free space, for the error message.
+        remedy: An alternative to freeing disk space, for the error message.
 
     Raises:
         DatabaseError: The disk is full, or no file can be created in the folder.

@@ -1,6 +1,6 @@
 """Cached artifacts: shared directories (topologies, features) that are built only from tables and looked up by digest.
 
-An artifact can be a patch of another artifact in its family that is not itself a patch.
+An artifact can be a patch of another artifact in its family. The patched artifact is never a patch itself.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class ArtifactSpec(NamedTuple):
 
     kind: Literal["topology", "features"]
     digest: str
-    """The digest of everything that determines its content."""
+    """The digest of everything that determines the artifact's content."""
     folder: str
-    """The folder to build it in, relative to the database directory."""
+    """The folder in which the artifact is built, relative to the database directory."""
     family: str
     """The digest shared by artifacts that differ only in the version of their tables."""
     version: int
@@ -39,13 +39,13 @@ class CachedArtifact(NamedTuple):
     """An artifact that exists."""
 
     path: Path
-    """The directory."""
+    """The artifact's directory."""
     version: int
     """The version of the tables from which it was built."""
     base: Path | None
     """The directory of the artifact that this one patches, or None if this one is not a patch."""
     facts: Metadata
-    """The content of its manifest."""
+    """The content of the artifact's manifest."""
 
 
 def digest_of(*facts: object) -> str:
@@ -58,13 +58,16 @@ def digest_of(*facts: object) -> str:
 
 
 def find_artifact(catalog_db: CatalogDb, digest: str) -> CachedArtifact | None:
-    """The artifact with the given digest, which can be a patch. None if it does not exist."""
+    """The artifact with the given digest (possibly a patch), or None if it does not exist."""
     rows = catalog_db.rows("SELECT path, version, base FROM artefacts WHERE digest = ?", (digest,))
     return _artifact(catalog_db.db_dir, rows[0]) if rows else None
 
 
 def locate_artifact(catalog_db: CatalogDb, digest: str) -> Path | None:
-    """The path of the artifact with the given digest, or None. Its files are not read."""
+    """The path of the artifact with the given digest, or None if it does not exist.
+
+    Does not read the artifact's files.
+    """
     rows = catalog_db.rows("SELECT path FROM artefacts WHERE digest = ?", (digest,))
     return catalog_db.db_dir.inside(rows[0]["path"]) if rows else None
 
@@ -82,13 +85,13 @@ def nearest_artifact(catalog_db: CatalogDb, wanted: ArtifactSpec, *, whole: bool
 def find_or_build(
     catalog_db: CatalogDb, wanted: ArtifactSpec, build: Callable[[Path], Metadata], base: Path | None = None
 ) -> CachedArtifact:
-    """The requested artifact, which is built if it does not exist.
+    """Find the requested artifact, or build it if it does not exist.
 
     Args:
         catalog_db: The catalog.
         wanted: The identity of the artifact.
-        build: Writes files to the given directory, and returns their metadata for the manifest.
-        base: The directory that a new artifact is a patch of.
+        build: A function that writes files to the given directory and returns their metadata for the manifest.
+        base: The directory that a newly built artifact patches, if it is a patch.
     """
     db_dir = catalog_db.db_dir
     if artifact := find_artifact(catalog_db, wanted.digest):

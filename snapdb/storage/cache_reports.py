@@ -24,7 +24,7 @@ _ABANDONED = 60.0
 
 @dataclass(frozen=True, slots=True)
 class CacheReport:
-    """The last report of one stream about its cache."""
+    """A stream's latest report on its cache."""
 
     cache: int
     """The cache's id."""
@@ -55,7 +55,7 @@ class CacheReports:
     db_dir: DatabaseDir
 
     def write(self, name: str, report: CacheReport) -> None:
-        """Replace the stream's last report. Has no effect if the database is not writable."""
+        """Replace the stream's last report. Does nothing if the database is not writable."""
         folder = self.db_dir.path / _FOLDER
         path = folder / f"{name}.json"
         with suppress(OSError):
@@ -99,7 +99,7 @@ class CacheReports:
         return paths
 
     def _listed(self, names: str) -> list[Path]:
-        """The files that match a pattern, or none if the folder cannot be read. Reports are not essential."""
+        """The files that match a pattern, or none if the folder cannot be read, because reports are not essential."""
         with suppress(OSError):
             return sorted((self.db_dir.path / _FOLDER).glob(names))
         return []

@@ -14,18 +14,18 @@ from pathlib import Path
 from snapdb.errors import DatabaseError
 
 _KEPT = 50
-"""The number of characters of a path's name in its hidden path's name, because file systems limit the length of
-names."""
+"""The number of characters of a path's name that its hidden path's name contains, because file systems limit the length
+of names."""
 
 _FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 """The system's messages for a full disk and an exceeded quota."""
 
 
 class Disk:
-    """All operations that durability depends on, and no others. Tests replace it with one that simulates crashes."""
+    """All operations that durability depends on, and no others. Tests replace it with a disk that simulates crashes."""
 
     def settle(self, path: Path) -> None:
-        """Sync a file, or a directory's list of names, to disk (fsync)."""
+        """Sync a file, or a directory's entries, to disk (fsync)."""
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -85,7 +85,7 @@ def hash_file(path: Path) -> tuple[int, str]:
 
 
 def unwritten(path: Path, reason: str) -> DatabaseError:
-    """The error for a file or folder of the database that cannot be written. `reason` is the system's message.
+    """The error for a database file or folder that cannot be written. `reason` is the system's message.
 
     >>> unwritten(Path("t.parquet"), "No space left on device").code
     'disk-full'
@@ -102,8 +102,8 @@ def unwritten(path: Path, reason: str) -> DatabaseError:
 class MeteredDisk(Disk):
     """A disk that counts durably written bytes and observes renames.
 
-    A file counts from its sync until it is removed, under any name. A file that is removed before it is published does
-    not count.
+    A file counts as soon as it is synced, and a rename does not change its count. A file that is removed before it is
+    published does not count.
     """
 
     def __init__(self, disk: Disk, leaving: Callable[[Path, Path], None]) -> None:

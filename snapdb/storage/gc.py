@@ -30,7 +30,7 @@ from snapdb.storage.tables.commit import now
 from snapdb.storage.tables.compaction import Merge, compact, find_merges
 
 DEFAULT_GRACE = 3_600_000_000
-"""The time in microseconds for which an unreferenced file is kept by default."""
+"""The default time, in microseconds, for which an unreferenced file is kept."""
 
 _DEPTHS = {"tables": None, "ids": None, "topology": 2, "features": 2, "snapshots": 1}
 """The depth of the directories in each folder. None means that the folder contains single files, at any depth."""
@@ -49,7 +49,7 @@ class OrphanFile(NamedTuple):
     bytes: int
     """The size of the file, or of all files in the directory."""
     touched: int
-    """The time of the last write to the path or to anything inside it: microseconds since 1970 UTC."""
+    """The time of the last write to the path or to anything inside it, in microseconds since 1970 UTC."""
 
 
 def referenced_paths(connection: sqlite3.Connection) -> set[str]:
@@ -59,7 +59,7 @@ def referenced_paths(connection: sqlite3.Connection) -> set[str]:
 
 
 def referenced_dirs(db_dir: DatabaseDir, snapshots: Iterable[Row]) -> tuple[set[str], str | None]:
-    """The artifacts that snapshots use, given as catalog rows, and the reason if the set may be incomplete."""
+    """The artifacts used by snapshots, which are given as catalog rows, and the reason if the set may be incomplete."""
     used: set[str] = set()
     unread: str | None = None
     for row in snapshots:
@@ -76,7 +76,7 @@ def find_orphans(db_dir: DatabaseDir, known: set[str], before: int) -> list[Orph
     Args:
         db_dir: The database directory.
         known: Relative paths that the catalog names, including garbage.
-        before: The time: microseconds since 1970 UTC.
+        before: The time, in microseconds since 1970 UTC.
     """
     files = (_orphan_file(db_dir, path) for path in _paths(db_dir) if str(path.relative_to(db_dir.path)) not in known)
     return sorted(file for file in files if file is not None and file.touched <= before)
@@ -88,7 +88,7 @@ def size_of(path: Path) -> int:
 
 
 def _orphan_file(db_dir: DatabaseDir, path: Path) -> OrphanFile | None:
-    """A path with its size and age, or None if it was removed concurrently."""
+    """A path with its size and last write time, or None if it was removed concurrently."""
     stats = list(_stats(path))
     if not stats:
         return None
@@ -150,7 +150,7 @@ def _is_alive(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    # The process belongs to another user, or its id is out of range: keep its files.
+    # The process belongs to another user, or its id is out of range. Keep its files in both cases.
     except (PermissionError, OverflowError):
         return True
     return True
@@ -167,7 +167,7 @@ class _Unreferenced(NamedTuple):
     why: str
     """The reason it is unreferenced."""
     kept: str | None
-    """The reason it is kept. None if it can be removed once no process reads it."""
+    """The reason it is kept, or None if it can be removed once no process reads it."""
 
 
 def _find_unreferenced(
@@ -214,7 +214,7 @@ class _VacuumStep(NamedTuple):
     path: str
     """The path, relative to the database directory. For 'compact' it is a folder."""
     bytes: int
-    """The bytes of the file, or of all files that are merged."""
+    """The size of the file in bytes, or the total size of the files that are merged."""
     reason: str
     """The reason shown to the user."""
 
@@ -233,8 +233,8 @@ def vacuum_database(
     Args:
         store: The database.
         lock: The tables' lock, held in shared mode.
-        table: The only table whose files are merged, or None for all tables. Unreferenced files of all tables are
-            removed.
+        table: The only table whose files are merged, or None for all tables. Unreferenced files are removed for all
+            tables in either case.
         grace: The time in microseconds for which an unreferenced file is kept.
         dry_run: Whether steps are only reported.
         report: Called with the current step and its completed fraction.
@@ -283,7 +283,7 @@ def _remove_garbage(
             # Arrays written by older releases are still cached in small pages.
             for path in store.db_dir.path.glob("*/**/*.npy"):
                 drop_cached_pages(path)
-            CacheReports(store.db_dir).clear()  # small reports of streams that have ended
+            CacheReports(store.db_dir).clear()  # also remove the small reports of ended streams
             with store.catalog_db.writing(counted=False) as connection:
                 forget_deleted(connection, store.db_dir)
     finally:
@@ -313,8 +313,8 @@ def _remove_unreferenced(catalog_db: CatalogDb, entry: _Unreferenced) -> bool:
     """
     db_dir = catalog_db.db_dir
     path = db_dir.inside(entry.path)
-    # The row is removed first: a crash in between leaves an orphan, which a later VACUUM removes, and never a row
-    # without files.
+    # The row is removed first, so a crash in between leaves an orphan, which a later VACUUM removes. It never leaves a
+    # row without files.
     if entry.kind == "artefact":
         _drop_rows(catalog_db, [entry.path])
     if entry.path.startswith("ids/") and path.is_file():
@@ -339,14 +339,14 @@ def remove_unused_artifacts(catalog_db: CatalogDb, before: int) -> list[str]:
         snapshots, shared = _references(connection)
     used, unread = _used(db_dir, snapshots, shared)
     idle = [path for path in sorted(shared.keys() - used) if _is_aged(db_dir, path, before)]
-    if unread is not None or not idle:  # an unreadable manifest may use any of them: remove none
+    if unread is not None or not idle:  # an unreadable manifest may name any of them, so none is removed
         return []
     _drop_rows(catalog_db, idle)
     return [path for path in idle if delete_unless_held(db_dir, path)]
 
 
 def _references(connection: Connection) -> tuple[list[Row], dict[str, str | None]]:
-    """The rows of snapshots, and a mapping from the paths of artifacts to their families."""
+    """The rows of snapshots, and a mapping from artifact paths to families."""
     snapshots = connection.execute("SELECT name, path FROM snapshots ORDER BY id").fetchall()
     shared = {row["path"]: row["family"] for row in connection.execute("SELECT path, family FROM artefacts")}
     return snapshots, shared

@@ -25,7 +25,7 @@ from snapdb.storage.disk import Disk, hash_file, hidden_beside, unwritten
 MANIFEST = "manifest.json"
 
 Metadata = dict[str, Any]
-"""The content of a manifest except its files: JSON values by name."""
+"""The content of a manifest except its file list, as JSON values by name."""
 
 _THREADS = 2
 """The number of threads that hash files."""
@@ -44,7 +44,7 @@ _MISREAD = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 def publishing(disk: Disk, final: Path, facts: Metadata) -> Iterator[Path]:
     """Yield a temporary directory to fill, then sync it and publish it atomically at `final` when the block ends.
 
-    The manifest contains `facts`, which the block can extend, and the size and SHA-256 of every file. After an error
+    The manifest contains `facts`, which the block can extend, and the size and SHA-256 of every file. After an error,
     `final` does not exist.
     """
     staging = final.with_name(f".{final.name}.tmp")
@@ -71,7 +71,7 @@ def publishing(disk: Disk, final: Path, facts: Metadata) -> Iterator[Path]:
 
 
 def _settled(disk: Disk, paths: Sequence[Path]) -> dict[str, dict[str, Any]]:
-    """The size and SHA-256 of each file, computed by threads while one file after another is synced."""
+    """The size and SHA-256 of each file. Threads hash the files while they are synced one after another."""
     with ThreadPoolExecutor(_THREADS) as pool:
         hashes = [pool.submit(hash_file, path) for path in paths]
         for path in paths:
@@ -105,7 +105,7 @@ class PublishedDir:
 
     @cached_property
     def manifest(self) -> Metadata:
-        """The manifest. No file is opened.
+        """The manifest. None of the listed files is opened.
 
         Raises:
             CorruptError: The manifest cannot be read, or names a file outside the directory.
@@ -151,7 +151,7 @@ class PublishedDir:
         return path
 
     def array(self, name: str) -> Array:
-        """The array of a file, memory-mapped read-only.
+        """The array in a file, memory-mapped read-only.
 
         Raises:
             CorruptError: The file is missing, has another size than listed, or its header is damaged.
@@ -160,7 +160,7 @@ class PublishedDir:
 
 
 def read_manifest(directory: Path) -> Metadata:
-    """The manifest of a published directory, after checking that its files have the listed sizes.
+    """Read a published directory's manifest, and check that its files have the listed sizes.
 
     Raises:
         CorruptError: The manifest cannot be read, or a file is missing or has another size.
@@ -172,11 +172,11 @@ def read_manifest(directory: Path) -> Metadata:
 
 
 def map_array(path: Path) -> Array:
-    """The array of a .npy file, memory-mapped read-only.
+    """The array in a .npy file, memory-mapped read-only.
 
     Raises:
         CorruptError: The header of the file cannot be read.
-        DatabaseError: The process is not allowed to read the file, or is out of memory or file descriptors.
+        DatabaseError: The process is not allowed to read the file, or it is out of memory or file descriptors.
     """
     try:
         array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -208,13 +208,14 @@ class _ParsedManifest(NamedTuple):
     files: dict[str, tuple[int, str]]
     """File name → (bytes, SHA-256)."""
     directories: tuple[str, ...]
-    """The shared directories that a snapshot uses, relative to the database directory. Empty for a shared directory."""
+    """The shared directories that a snapshot uses, relative to the database directory. Empty in a shared directory's
+    own manifest."""
     digest: str | None
-    """The digest of a shared directory. None for a snapshot's directory."""
+    """The digest of a shared directory, or None for a snapshot's directory."""
 
 
 def parse_manifest(directory: Path) -> _ParsedManifest:
-    """The manifest of a directory. Its files are not read.
+    """Read and parse a directory's manifest. Does not read the other files.
 
     Raises:
         FileNotFoundError: The manifest does not exist.
@@ -235,7 +236,7 @@ def parse_manifest(directory: Path) -> _ParsedManifest:
 
 
 def _directories(layout: dict[str, Any]) -> tuple[str, ...]:
-    """The shared directories that a snapshot's layout names, each once."""
+    """The distinct shared directories that a snapshot's layout names."""
     elements = (*layout["vertices"], *layout["edges"])
     parts = [element.get(key) for element in elements for key in _PARTS]
     parts += [path for element in layout["vertices"] for path in element.get("history", ())]
@@ -255,7 +256,7 @@ class FolderWriter:
         folder.wrote("epoch-0/batch-000000.npz", batch=0)
         folder.finish({"kind": "batches", "lineage": {}})
 
-    A block that ends without `finish`, because of an error or Ctrl-C, leaves nothing behind. A disk error raises
+    If the block ends without `finish`, because of an error or Ctrl-C, nothing is left behind. A disk error raises
     InputError. Threads can share a writer if they finish before the block ends.
     """
 
@@ -335,7 +336,7 @@ class FolderWriter:
         self._disk.remove(old)
 
     def _check_target(self) -> None:
-        """Check that the target does not exist, is empty or, with OVERWRITE, is an older export."""
+        """Check that the target does not exist, is empty or, with OVERWRITE, contains an older export."""
         if not os.path.lexists(self.target):
             return
         if not self.target.is_dir():
@@ -368,7 +369,7 @@ class FolderWriter:
             )
 
     def _refused(self, error: OSError) -> InputError:
-        """The error for a folder that cannot be written."""
+        """The error to raise if a folder cannot be written."""
         reason = error.strerror or error
         if not self.target.parent.is_dir():
             reason = "its parent folder does not exist"
@@ -386,7 +387,7 @@ class Folder(NamedTuple):
     """Path in the folder → `path`, `bytes`, `sha256` and the facts from `wrote`."""
 
     def checked(self, name: str, *, digest: bool = True) -> bytes:
-        """The content of a file, after a check of its size and, unless `digest` is False, of its SHA-256.
+        """Read a file and check its size and, unless `digest` is False, its SHA-256.
 
         Raises:
             CorruptError: The file is missing, cannot be read, or differs from what was written.
@@ -408,7 +409,7 @@ class Folder(NamedTuple):
 
 
 def file_name(name: str) -> str:
-    """A file name for a name in the database. Only letters, digits, spaces, -, _ and . are not escaped.
+    """A file name for a name in the database. All characters except letters, digits, spaces, -, _ and . are escaped.
 
     >>> file_name("week 3"), file_name("in/out"), file_name("..")
     ('week 3', 'in%2Fout', '%2E.')
@@ -417,10 +418,10 @@ def file_name(name: str) -> str:
 
 
 def read_folder(path: str | os.PathLike[str], kind: str | None = None) -> Folder:
-    """The folder that was exported to a path. Its files are not read.
+    """Read the manifest of an exported folder. Does not read the other files.
 
     Args:
-        path: The path.
+        path: The folder's path.
         kind: The required kind, "batches" or "snapshot", or None for either.
 
     Raises:
@@ -447,7 +448,7 @@ def read_folder(path: str | os.PathLike[str], kind: str | None = None) -> Folder
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    """The content of a folder's manifest, which must belong to an export."""
+    """Read a folder's manifest, which must belong to an export."""
     if not folder.is_dir():
         state = "is a file" if folder.exists() else "does not exist"
         raise InputError(f"{folder} {state}; choose a folder that COPY … TO or snapdb export wrote", code="no-file")

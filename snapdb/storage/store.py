@@ -9,7 +9,7 @@ from snapdb.storage.disk import Disk
 
 
 class Store(NamedTuple):
-    """The parts of an open database that statements read and write."""
+    """The parts of an open database that statements use."""
 
     db_dir: DatabaseDir
     """The database directory."""
@@ -18,7 +18,7 @@ class Store(NamedTuple):
     sql_engine: SqlEngine
     """DuckDB."""
     disk: Disk
-    """The file operations that write to the directory."""
+    """The file operations that modify the directory."""
 
     def close(self) -> None:
         """Close the catalog and the SQL engine."""

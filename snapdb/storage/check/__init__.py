@@ -1,4 +1,4 @@
-"""Checks of all stored data against the recorded sizes and hashes, and backups, which are checked too.
+"""Checks of all stored data against the recorded sizes and hashes, and verified backups.
 
 Its names are imported on first use (PEP 562), because most statements do not need them.
 """

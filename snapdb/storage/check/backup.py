@@ -1,7 +1,7 @@
-"""Backups of a database in use: the catalog at one version, and every file that it names.
+"""Backups of a database in use. A backup consists of the catalog at one version, and every file that it names.
 
-SQLite's backup interface copies the catalog. All other files are immutable, so a hard link is as good as a copy on the
-same file system. On other file systems, the bytes are copied.
+SQLite's backup interface copies the catalog. All other files are immutable, so a hard link replaces a copy on the same
+file system. Otherwise, the bytes are copied.
 """
 
 import errno
@@ -40,9 +40,9 @@ class _BackedUp(NamedTuple):
     files: int
     """The number of files."""
     bytes: int
-    """The bytes of all files."""
+    """The total size of all files in bytes."""
     linked: int
-    """The number of files that are hard links to those of the database."""
+    """The number of files that are hard links to the database's files."""
 
 
 def back_up(catalog_db: CatalogDb, target: Path, *, link: bool, report: _Report) -> _BackedUp:
@@ -54,11 +54,12 @@ def back_up(catalog_db: CatalogDb, target: Path, *, link: bool, report: _Report)
         catalog_db: The database.
         target: The directory of the backup.
         link: Whether to create hard links instead of copies if the file system supports them.
-        report: Called with the current step and its completed fraction. An error that it raises aborts the backup.
+        report: A function that is called with the current step and its completed fraction. An error that it raises
+            aborts the backup.
 
     Raises:
         InputError: `target` exists, or no directory can be created there.
-        CorruptError: A file of the database is missing or damaged.
+        CorruptError: A database file is missing or damaged.
         DatabaseError: The disk failed or is full.
     """
     db_dir = catalog_db.db_dir
@@ -96,7 +97,7 @@ def _check_target(db_dir: DatabaseDir, target: Path) -> None:
 
 
 def _copied_catalog(catalog_db: CatalogDb, staging: Path, report: _Report) -> tuple[int, Lease]:
-    """Copy the catalog, and return the copy's newest version and a lease on the directories named in it."""
+    """Copy the catalog. Returns the copy's newest version and a lease on the directories that the copy names."""
     for attempt in range(_ATTEMPTS):
         report("copying the catalog", None)
         _copy_catalog(catalog_db, staging)
@@ -122,7 +123,7 @@ def _copy_catalog(catalog_db: CatalogDb, staging: Path) -> None:
 
 
 def _files(db_dir: DatabaseDir, staging: Path) -> Iterator[Path]:
-    """The relative paths of all files named in the copied catalog, and of all files in the directories named in it."""
+    """The relative paths of all files that the copied catalog names directly, or through their directories."""
     with closing(sqlite3.connect(staging / CATALOG, isolation_level=None)) as copy:
         copy.row_factory = sqlite3.Row
         named = sorted(referenced_paths(copy))
@@ -132,7 +133,7 @@ def _files(db_dir: DatabaseDir, staging: Path) -> Iterator[Path]:
 
 
 def _place(db_dir: DatabaseDir, staging: Path, files: list[Path], link: bool, report: _Report) -> tuple[int, int]:
-    """Link or copy the files and return the number of links, and the bytes of all files."""
+    """Link or copy the files. Returns the number of links, and the total bytes of all files."""
     linked = size = 0
     for number, name in enumerate(files):
         report("copying files", number / len(files))

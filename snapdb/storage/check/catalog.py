@@ -40,20 +40,20 @@ _TABLES = {
     "garbage": "path",
     "loaded": "table_id, path",
 }
-"""Catalog table → the sort order of its rows."""
+"""Catalog table → the order in which its rows are sorted."""
 
 
 class Problem(NamedTuple):
-    """One problem that a check finds."""
+    """A problem that a check found."""
 
     kind: _ProblemKind
-    """'orphan' is a note about an unreferenced file. Every other kind is damage."""
+    """The kind of problem. 'orphan' is a note about an unreferenced file, and every other kind is damage."""
     path: str
     """The file, relative to the database directory."""
     problem: str
     """A description of the problem."""
     remedy: str
-    """The remedy."""
+    """The remedy for the problem."""
 
     @property
     def is_damage(self) -> bool:
@@ -66,10 +66,10 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The rows of every table of the catalog, read at one version, even if the catalog is damaged."""
+    """The rows of every catalog table, read at one version, even if the catalog is damaged."""
 
     rows: dict[str, list[sqlite3.Row]]
-    """The rows by table. A table that cannot be read has none."""
+    """The rows by table. A table that cannot be read has no rows here."""
     whole: bool
     """Whether every table could be read."""
     problems: list[Problem]
@@ -80,12 +80,12 @@ class Contents:
 
 
 def in_catalog(problem: str) -> Problem:
-    """The problem that reports a contradiction between catalog rows, or a damaged catalog file."""
+    """The problem for contradicting catalog rows or a damaged catalog file."""
     return Problem("catalog", CATALOG, problem, BACKUP)
 
 
 def read_contents(catalog_db: CatalogDb) -> Contents:
-    """All rows, and the problems that SQLite reports after checking every page and index of the file."""
+    """Read all rows, and collect the problems that SQLite reports after checking every page and index of the file."""
     rows: dict[str, list[sqlite3.Row]] = {}
     problems: list[Problem] = []
     with catalog_db.reading() as connection:
@@ -101,7 +101,7 @@ def read_contents(catalog_db: CatalogDb) -> Contents:
 
 
 def _integrity(connection: sqlite3.Connection) -> list[Problem]:
-    """The problems that SQLite's own checks report."""
+    """The problems that SQLite's integrity checks report."""
     try:
         texts = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
         dangling = connection.execute("PRAGMA foreign_key_check").fetchall()
@@ -139,12 +139,12 @@ def check_fork(contents: Contents, logged: Iterable[tuple[int, str]]) -> Iterato
 
 
 def _broken(problem: str) -> Problem:
-    """The problem that reports a broken chain."""
+    """The problem for a broken chain."""
     return Problem("chain", CATALOG, problem, BACKUP)
 
 
 def _links(name: str, number: str, rows: Sequence[sqlite3.Row]) -> Iterator[str]:
-    """Gaps, wrong parents and wrong hashes of a chain."""
+    """The gaps, wrong parents and wrong hashes in a chain."""
     parent, expected = "", 1
     for row in rows:
         actual = row[number]
@@ -173,7 +173,7 @@ def _facts(name: str, number: str, row: sqlite3.Row) -> Iterator[str]:
 
 
 def _times(versions: Sequence[sqlite3.Row]) -> Iterator[str]:
-    """Versions whose time is not after that of the previous version."""
+    """The versions whose time is not later than that of the previous version."""
     before = 0
     for row in versions:
         if row["time"] <= before:
@@ -188,7 +188,7 @@ class _FileRecord(NamedTuple):
     """A file's row in the catalog."""
 
     owner: int
-    """The id of its table or id map."""
+    """The id of the file's table or id map."""
     kind: str
     """The kind of file: 'rows', 'deletes' or 'ids'."""
     rows: int
@@ -198,7 +198,7 @@ class _FileRecord(NamedTuple):
     added: int | None
     """The version that added the file, or None for ids, which belong to no version."""
     shape: int | None
-    """The ordinal, from 0, of the table's columns with which the file was written. None for ids."""
+    """The zero-based ordinal of the table's columns with which the file was written, or None for ids."""
 
 
 @dataclass(slots=True)
@@ -210,7 +210,7 @@ class _ReplayedCatalog:
     shapes: dict[int, list[tuple[int, Any]]] = field(default_factory=dict)
     """Table id → the list of (since, columns)."""
     files: dict[str, _FileRecord] = field(default_factory=dict)
-    """Path → the file."""
+    """Path → the file's record."""
     sums: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     """(version, table) → [rows added, rows removed], unless both are 0."""
     events: set[tuple[int, int, str]] = field(default_factory=set)
@@ -249,7 +249,7 @@ class _ReplayedCatalog:
         """Apply one upkeep change, in which one file replaces several."""
         old = [self.files.pop(path, None) for path in change["replaced"]]
         known = [file for file in old if file is not None]
-        # The first file of an id map is written with a graph, not with a version, so no commit record contains it.
+        # The first file of an id map is written for a graph, not by a version, so no commit record contains it.
         if len(known) < len(old) and change["change"] != "ids":
             raise ValueError(f"{change['path']} replaces files that did not exist")
         if len(known) == len(old) and sum(file.rows for file in known) != change["rows"]:
@@ -270,7 +270,7 @@ class _ReplayedCatalog:
 
 
 def _replay(versions: Iterable[str], upkeep: Iterable[str]) -> _ReplayedCatalog:
-    """Replay the commit records of all versions, and each upkeep record after the version that it followed.
+    """Replay the commit records of all versions, and each upkeep record after the version that preceded it.
 
     Raises:
         ValueError, KeyError, TypeError, …: The records are not valid.
@@ -293,11 +293,11 @@ def _replay(versions: Iterable[str], upkeep: Iterable[str]) -> _ReplayedCatalog:
     return expected
 
 
-# Rows of tables and files, compared with the replay.
+# Compare the rows of tables and files with the replay.
 
 
 def check_catalog(contents: Contents) -> Iterator[Problem]:
-    """The contradictions between rows and chains. Requires that every table could be read."""
+    """The contradictions between the rows and the chains. Requires that every table could be read."""
     try:
         expected = _replay([r["facts"] for r in contents["versions"]], [r["facts"] for r in contents["upkeep"]])
     except MISREAD as error:
@@ -326,7 +326,7 @@ def _files(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
     place = _ordinals(contents)
     actual = {r["path"]: _named(r, place) for r in contents["segments"]}
     for row in contents["id_segments"]:
-        # The first file of a map is written with a graph, and has no commit record.
+        # The first file of a map is written for a graph and has no commit record.
         if row["path"] in expected.files or row["first"] != 0:
             facts = (row["rows"], row["bytes"], row["sha256"], row["first"])
             actual[row["path"]] = _FileRecord(row["map_id"], "ids", *facts, None, None)
@@ -350,7 +350,7 @@ def _ordinals(contents: Contents) -> dict[tuple[int, int], int]:
 
 
 def _sums(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
-    """Contradictions about rows added and removed, and about events."""
+    """Contradictions about added and removed rows, and about events."""
     sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
     events = set()
     for row in contents["changes"]:
@@ -373,7 +373,7 @@ def _loaded(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
 
 
 def _differences(what: str, actual: Mapping[Any, Any], expected: Mapping[Any, Any]) -> Iterator[str]:
-    """The differences between rows and replay, key by key."""
+    """The differences between the rows and the replay, key by key."""
     for key in sorted({*actual, *expected}, key=str):
         if key not in actual:
             yield f"{what} {key} does not exist, but is in the commit records"

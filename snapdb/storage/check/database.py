@@ -46,14 +46,14 @@ class Checked(NamedTuple):
 def check_database(
     catalog_db: CatalogDb, report: _Report = lambda what, share: None
 ) -> Generator[Problem, None, Checked]:
-    """Yield the problems of a database, damage before notes. The caller must hold the tables' lock.
+    """Yield a database's problems, damage before notes. The caller must hold the tables' lock.
 
     Args:
         catalog_db: The database.
-        report: Called with the current step and its completed fraction.
+        report: A function that is called with the current step and its completed fraction.
 
     Returns:
-        The published files that were read, after all problems were yielded.
+        The published files that were read. They are returned after all problems were yielded.
 
     Raises:
         LockedError: Another process kept the catalog locked.
@@ -71,8 +71,8 @@ def check_database(
     for item in _published_files(db_dir, contents):
         if isinstance(item, _PublishedFile):
             files.append(item)
-        # A snapshot may be dropped during the check, which takes minutes. A problem counts only if the catalog still
-        # names the file.
+        # The check takes minutes, and a snapshot may be dropped in that time. A problem counts only if the catalog
+        # still names the file.
         elif not contents.whole or _is_named(catalog_db, item.path):
             yield item
     for problem in _compare_files(db_dir, files, report):
@@ -84,7 +84,7 @@ def check_database(
 
 
 def catalog_damage(catalog_db: CatalogDb) -> Problem | None:
-    """The first problem in the catalog itself, which is read completely. None if there is no problem."""
+    """The first problem in the catalog itself, or None if there is none. Reads the whole catalog."""
     logged = VersionLog(catalog_db.db_dir.path).read()
     contents = read_contents(catalog_db)
     return next(iter([*contents.problems, *_contradictions(catalog_db.db_dir, contents, logged)]), None)
@@ -95,7 +95,7 @@ def verify_files(catalog_db: CatalogDb, report: _Report = lambda what, share: No
 
     Args:
         catalog_db: The database.
-        report: Called with the current step and its completed fraction.
+        report: A function that is called with the current step and its completed fraction.
 
     Raises:
         CorruptError: The database is damaged. The error describes the first problem.
@@ -109,7 +109,7 @@ def verify_files(catalog_db: CatalogDb, report: _Report = lambda what, share: No
 
 
 def _contradictions(db_dir: DatabaseDir, contents: Contents, logged: list[tuple[int, str]]) -> Iterator[Problem]:
-    """Contradictions within the catalog, and between the catalog and its chains or earlier version log entries."""
+    """Contradictions within the catalog, and between the catalog and its chains or the earlier version log entries."""
     if contents.whole:
         yield from _guarded(check_chain(contents))
         yield from check_fork(contents, logged)
@@ -118,7 +118,7 @@ def _contradictions(db_dir: DatabaseDir, contents: Contents, logged: list[tuple[
 
 
 def _guarded(problems: Iterable[Problem]) -> Iterator[Problem]:
-    """The same problems, and one more if rows are so damaged that the check itself fails."""
+    """Yield the same problems, and one more if the rows are so damaged that the check itself fails."""
     try:
         yield from problems
     except (*MISREAD, ArithmeticError) as error:
@@ -153,7 +153,7 @@ class _PublishedFile(NamedTuple):
 
 
 def _published_files(db_dir: DatabaseDir, contents: Contents) -> Iterator[_PublishedFile | Problem]:
-    """All published files, and problems in the rows and manifests that should name them."""
+    """Yield all published files, and the problems in the rows and manifests that should name them."""
     for table in ("segments", "id_segments"):
         for row in contents[table]:
             try:
@@ -192,14 +192,14 @@ def _compare_files(db_dir: DatabaseDir, files: Sequence[_PublishedFile], report:
 
 
 def _bad_row(table: str, row: Row) -> Problem:
-    """The problem that reports a row with an invalid path."""
+    """The problem for a row with an invalid path."""
     return in_catalog(f"a row of {table} is damaged: it refers to {row['path']!r}")
 
 
 def _directory(
     db_dir: DatabaseDir, directory: Path, expected: set[str] | str, remedy: str
 ) -> Iterator[_PublishedFile | Problem]:
-    """The files named in a directory's manifest, and the problems in the manifest.
+    """Yield the files named in a directory's manifest, and the problems in the manifest.
 
     Args:
         db_dir: The database directory.
@@ -236,7 +236,7 @@ def _exists(db_dir: DatabaseDir, named: str) -> bool:
 
 
 _SHA256 = 64
-"""The number of hexadecimal digits of a SHA-256."""
+"""The number of hexadecimal digits in a SHA-256."""
 
 
 def _check_definitions(db_dir: DatabaseDir, contents: Contents) -> Iterator[Problem]:
@@ -296,7 +296,7 @@ def _id_maps(contents: Contents) -> Iterator[str]:
 
 
 def _ids(contents: Contents) -> Iterator[str]:
-    """Ids that are in no file of their map, or in two."""
+    """Ids that are not in exactly one file of their map."""
     limits: dict[int, int] = {r["id"]: 0 for r in contents["id_maps"]}
     for row in contents["id_segments"]:
         if row["map_id"] not in limits:
@@ -307,7 +307,7 @@ def _ids(contents: Contents) -> Iterator[str]:
 
 
 def _artefacts(contents: Contents) -> Iterator[str]:
-    """Artifacts whose row contradicts itself."""
+    """Artifacts with a contradictory row."""
     for row in contents["artefacts"]:
         if row["kind"] != row["path"].partition("/")[0] or not isinstance(row["bytes"], int):
             yield f"a row of artefacts is damaged: {row['path']!r} is of kind {row['kind']!r}, {row['bytes']!r} bytes"
@@ -389,7 +389,7 @@ def _flag(value: Any) -> bool:
 
 
 def _exports(contents: Contents) -> Iterator[str]:
-    """Exports with unreadable rows, or of runs that are not on record."""
+    """Exports with unreadable rows, or whose runs are not recorded."""
     known = {(r["task"], r["run"]) for r in contents["runs"]}
     for row in contents["exports"]:
         export = RunExport(row["statement"], row["path"], row["sha256"])
@@ -437,7 +437,7 @@ def _garbage(db_dir: DatabaseDir, contents: Contents) -> Iterator[str]:
 
 
 def _read(decoded: Callable[[Any], Any], text: Any) -> Any:
-    """The decoded value. None if it cannot be decoded."""
+    """The decoded value, or None if it cannot be decoded."""
     try:
         return decoded(text)
     except MISREAD:

@@ -21,10 +21,10 @@ _MAGIC = b"PAR1"
 
 
 class AddTable(NamedTuple):
-    """A new table with its first rows. The name must be unused, or belong to the table that is replaced."""
+    """A new table with its first rows. The name must be unused, or be the name of the replaced table."""
 
     table_id: int
-    """A negative number by which other changes of the same commit refer to the table. The commit assigns the real
+    """A negative number with which other changes in the same commit refer to the table. The commit assigns the real
     id."""
     name: str
     """The name of the table."""
@@ -39,7 +39,7 @@ class AddTable(NamedTuple):
 
 
 class Append(NamedTuple):
-    """Additional rows. Appends commute: there is a conflict only if the table was dropped or its columns changed."""
+    """New rows for a table. Appends commute, so they conflict only if the table was dropped or its columns changed."""
 
     table_id: int
     """The id of the table."""
@@ -59,14 +59,14 @@ class RemoveRows(NamedTuple):
     base: int
     """The version at which the rows were read."""
     checked: int
-    """The version up to which these rows were compared with rows removed by other commits, without a match."""
+    """The version up to which these rows were compared with the rows that other commits removed, without a match."""
     own: bool = False
-    """Whether some rows were added by this same commit, in which case their ids are valid only if no other commit adds
+    """Whether some of the rows were added by the same commit. Their ids are then valid only if no other commit adds
     rows."""
 
 
 class AlterColumns(NamedTuple):
-    """New columns of a table. There is a conflict if the table was changed since `base`."""
+    """New columns for a table. There is a conflict if the table was changed since `base`."""
 
     table_id: int
     """The id of the table."""
@@ -87,8 +87,8 @@ class DropTable(NamedTuple):
 class DropNames(NamedTuple):
     """Dropped graphs, snapshots (with their files), samplers and caches, which are not versioned.
 
-    There is a conflict if one was changed concurrently, or if a snapshot of one of the graphs, a sampler of one of the
-    snapshots or a cache of one of the samplers was created.
+    There is a conflict if one of them was changed concurrently, or if a new snapshot, sampler or cache was created for
+    one of them.
     """
 
     graphs: tuple[str, ...]
@@ -98,18 +98,21 @@ class DropNames(NamedTuple):
 
 
 class AssignIds(NamedTuple):
-    """Dense ids from `limit` on for new keys of an id map. There is a conflict if ids were assigned concurrently."""
+    """Dense ids, starting at `limit`, for new keys of an id map.
+
+    There is a conflict if ids were assigned concurrently.
+    """
 
     map_id: int
     """The id of the id map."""
     table_id: int
-    """The id of the table that the keys belong to."""
+    """The id of the table to which the keys belong."""
     limit: int
     """The number of ids assigned so far, which is the first new id."""
     file: Segment | None
-    """The new keys, after those of the replaced files. None if the append has no new keys."""
+    """The file with the new keys, which follow the keys of the replaced files. None if the append has no new keys."""
     merged: tuple[str, ...] = ()
-    """The map's last files, which are small and are merged into the new one."""
+    """The map's last files if they are small. They are merged into the new file."""
 
 
 class LoadedFile(NamedTuple):
@@ -120,7 +123,7 @@ class LoadedFile(NamedTuple):
     bytes: int
     """The size of the file."""
     modified: int
-    """The time of the last modification, from the file system: nanoseconds since 1970 UTC."""
+    """The last modification time reported by the file system, in nanoseconds since 1970 UTC."""
 
 
 class Loaded(NamedTuple):
@@ -151,7 +154,7 @@ def files_of(change: Change) -> tuple[Segment, ...]:
 
 
 class LoadRecord(NamedTuple):
-    """The record of a file that was loaded."""
+    """The record of a loaded file."""
 
     file: LoadedFile
     """The file's state when it was loaded."""
@@ -160,7 +163,7 @@ class LoadRecord(NamedTuple):
 
 
 def loaded_files(catalog_db: CatalogDb, table_id: int, paths: Iterable[str]) -> dict[str, LoadRecord]:
-    """Path → the record, for the files among `paths` that were loaded into a table."""
+    """Path → record, for each of `paths` that was loaded into a table."""
     query = """
         SELECT path, bytes, modified, version FROM loaded
         WHERE table_id = ? AND path IN (SELECT value FROM json_each(?))
@@ -190,7 +193,9 @@ def stat_file(name: str) -> LoadedFile | None:
 
 
 def has_footer(name: str) -> bool:
-    """Whether a file begins and ends like a Parquet file, with a footer that fits into it. False if it does not exist.
+    """Whether a file starts and ends like a Parquet file and is large enough for its footer.
+
+    False if it does not exist.
 
     Raises:
         InputError: The file cannot be read.
@@ -199,7 +204,7 @@ def has_footer(name: str) -> bool:
         with open(name, "rb") as file:
             begin = file.read(len(_MAGIC))
             size = file.seek(0, os.SEEK_END)
-            # A file that another program is still writing has no footer yet, and is left for the next run.
+            # If another program is still writing the file, it has no footer yet and is left for the next run.
             if size < 3 * len(_MAGIC):
                 return False
             file.seek(-2 * len(_MAGIC), os.SEEK_END)
@@ -211,8 +216,8 @@ def has_footer(name: str) -> bool:
     return begin == end == _MAGIC and length <= size - 3 * len(_MAGIC)
 
 
-# A transaction's changes are written to the catalog as one version, and the requirements of each change are checked
-# first. This is optimistic concurrency control, in which the write transaction serializes commits.
+# A transaction's changes are written to the catalog as one version, after the requirements of each change have been
+# checked. This is optimistic concurrency control. The write transaction serializes commits.
 
 
 _ROWS = ("append", "delete")
@@ -223,7 +228,7 @@ _T = TypeVar("_T", Cache, Sampler)
 
 
 def now() -> int:
-    """The current time: microseconds since 1970, UTC."""
+    """The current time, in microseconds since 1970 UTC."""
     return time.time_ns() // 1000
 
 
@@ -238,7 +243,7 @@ def commit(catalog_db: CatalogDb, changes: Sequence[Change], message: str | None
     by = author()
     with catalog_db.writing(publishes=True) as connection:
         (head, then, parent) = _head(connection)
-        # Times ascend strictly, even if the clock is set back, so that a time identifies one version (time travel).
+        # Times increase strictly, even if the clock is set back, so that a time identifies one version (time travel).
         version, moment = head + 1, max(now(), then + 1)
         _check_new_ids(connection, changes)
         row = (version, moment, message, by, parent, "", "")
@@ -261,17 +266,17 @@ def _head(connection: sqlite3.Connection) -> tuple[int, int, str]:
 
 
 def author() -> str:
-    """The author that versions and samplers record."""
+    """The author to record for versions and samplers."""
     if name := os.environ.get("SNAPDB_AUTHOR"):
         return name
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # the user of a container may have no name
+    except (KeyError, OSError):  # a container's user may have no name
         return str(os.getuid())
 
 
 def _check_new_ids(connection: sqlite3.Connection, changes: Sequence[Change]) -> None:
-    """Check that appends assign ids to the new keys of every id map of their table, starting at the map's end."""
+    """Check that appends assign ids to the new keys in every id map of their table, starting at the end of the map."""
     new = {change.table_id for change in changes if isinstance(change, AddTable)}
     appended = {change.table_id for change in changes if isinstance(change, Append)} - new
     for table in appended:
@@ -299,7 +304,7 @@ def active_maps(connection: sqlite3.Connection, table_id: int) -> list[int]:
 
 
 def current_columns(connection: sqlite3.Connection, table_id: int) -> tuple[Column, ...]:
-    """The newest columns of a table. Empty if the table does not exist."""
+    """The current columns of a table, or an empty tuple if the table does not exist."""
     query = "SELECT columns FROM shapes WHERE table_id = ? ORDER BY id DESC LIMIT 1"
     row = connection.execute(query, (table_id,)).fetchone()
     return () if row is None else decode_columns(row["columns"])
@@ -320,7 +325,7 @@ class _CommitApplier:
     facts: list[dict[str, Any]] = field(default_factory=list)
     """The commit record, which contains all changes and is covered by the version's hash."""
     own: dict[int, int] = field(default_factory=dict)
-    """Negative id by which changes refer to a new table → the table's real id."""
+    """The negative id with which changes refer to a new table → the table's real id."""
 
     def apply(self, change: Change) -> None:
         """Write one change.
@@ -388,7 +393,7 @@ class _CommitApplier:
         self._note(table, "delete", 0, change.file.rows)
 
     def _assign_ids(self, change: AssignIds) -> None:
-        """Write the new keys of an id map, replacing the small files that were merged with them."""
+        """Write the new keys of an id map, and replace the small files that were merged with them."""
         if (file := change.file) is None:
             return
         first = change.limit
@@ -408,7 +413,7 @@ class _CommitApplier:
         self.facts.append({**facts, "merged": list(change.merged)})
 
     def _record_loaded(self, change: Loaded) -> None:
-        """Record files as loaded. The rows may outlive the table, whose id is never reused."""
+        """Record files as loaded. The records can outlive the table, because its id is never reused."""
         table = self._live(change.table_id)
         for path, bytes_, modified in (files := [[f.path, f.bytes, f.modified] for f in change.files]):
             query = "SELECT version FROM loaded WHERE table_id = ? AND path = ?"
@@ -435,14 +440,14 @@ class _CommitApplier:
         self._note(table, "drop", 0, 0)
 
     def _shape(self, table: int) -> sqlite3.Row:
-        """The newest columns of a table."""
+        """The current columns of a table."""
         row: sqlite3.Row = self.connection.execute(
             "SELECT id, since, columns FROM shapes WHERE table_id = ? ORDER BY id DESC LIMIT 1", (table,)
         ).fetchone()
         return row
 
     def _require_shape(self, table: int, columns: tuple[Column, ...]) -> int:
-        """The id of the newest columns. Raises CommitConflict if they are not `columns`."""
+        """The id of the current columns. Raises CommitConflict if they are not `columns`."""
         newest = self._shape(table)
         if newest["columns"] != encode_columns(columns):
             raise _moved(self.connection, table, f"its columns were altered by version {newest['since']}")
@@ -477,7 +482,7 @@ class _CommitApplier:
         self.facts.append({"change": kind, "table": table, **file_facts(file), "first": first})
 
     def _note(self, table: int, kind: str, added: int, removed: int) -> None:
-        """Add to the counts of rows that the version added to a table and removed from it."""
+        """Add to the numbers of rows that the version added to and removed from a table."""
         self.connection.execute(
             "INSERT INTO changes VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE "
             "SET rows_added = rows_added + excluded.rows_added, rows_removed = rows_removed + excluded.rows_removed",
@@ -485,7 +490,7 @@ class _CommitApplier:
         )
 
     def _require_unmoved(self, table: int, base: int, kinds: tuple[str, ...], code: str = "table-moved") -> None:
-        """Check that no version after `base` made a change of these kinds. Changes in this commit are ignored."""
+        """Check that no version after `base` contains a change of these kinds. Ignores changes in this commit."""
         marks = ", ".join("?" * len(kinds))
         other = self.connection.execute(
             f"SELECT version, kind FROM changes WHERE table_id = ? AND version > ? AND version < ? "
@@ -507,7 +512,7 @@ def require_table(connection: sqlite3.Connection, table_id: int) -> None:
 
 
 def check_free(connection: sqlite3.Connection, name: str) -> None:
-    """Check that no table, graph or snapshot has this name. They share one namespace.
+    """Check that no table, graph or snapshot has this name. The three share one namespace.
 
     Raises:
         BindError: The name is taken.
@@ -522,17 +527,17 @@ def check_free(connection: sqlite3.Connection, name: str) -> None:
 
 
 def _moved(connection: sqlite3.Connection, table_id: int, how: str, code: str = "table-moved") -> CommitConflict:
-    """The conflict for a table that was changed."""
+    """The conflict to raise if a table was changed."""
     (name,) = connection.execute("SELECT name FROM tables WHERE id = ?", (table_id,)).fetchone()
     return moved(f"table {name} was changed concurrently: {how}", code=code)
 
 
 def file_facts(file: Segment) -> dict[str, str | int]:
-    """The entry for a file in a commit record."""
+    """A file's entry in a commit record."""
     return {"path": file.path, "rows": file.rows, "bytes": file.bytes, "sha256": file.sha256}
 
 
-# Graphs, snapshots, samplers and caches: none is dropped while another one uses it.
+# Graphs, snapshots, samplers and caches. None of them can be dropped while another one uses it.
 
 
 class _OwnedKind(NamedTuple):
@@ -542,7 +547,7 @@ class _OwnedKind(NamedTuple):
     moved: str
     """The code of a conflict about a row of this kind."""
     of: str
-    """The kind of the owner, which is also the name of the column and of the field with the owner's name."""
+    """The owner's kind, which is also the name of the column and the field that contain the owner's name."""
     of_moved: str
     """The code of a conflict about the owner."""
 
@@ -554,7 +559,7 @@ _KINDS: dict[type, _OwnedKind] = {
 
 
 def put_name(connection: sqlite3.Connection, thing: _T, before: _T | None) -> _T:
-    """Inside a transaction, insert a sampler or cache in place of `before`, and return it with its id.
+    """Insert a sampler or cache, which replaces `before`, inside a transaction. Returns it with its id.
 
     Raises:
         CommitConflict: `before` was changed, the owner was dropped, or the name was taken concurrently.
@@ -576,13 +581,13 @@ def put_name(connection: sqlite3.Connection, thing: _T, before: _T | None) -> _T
 
 
 def _remove(connection: sqlite3.Connection, thing: Cache | Sampler) -> None:
-    """Delete a sampler or cache, which must be unchanged."""
+    """Delete a sampler or cache, after checking that it is unchanged."""
     if not connection.execute(f"DELETE FROM {_KINDS[type(thing)].word}s WHERE id = ?", (thing.id,)).rowcount:
         raise _replaced(thing, "replaced or dropped")
 
 
 def _replaced(thing: Cache | Sampler, what: str) -> CommitConflict:
-    """The conflict for a sampler or cache that was changed."""
+    """The conflict to raise if a sampler or cache was changed."""
     kind = _KINDS[type(thing)]
     return moved(f"{kind.word} {thing.name} was {what} concurrently", code=kind.moved)
 

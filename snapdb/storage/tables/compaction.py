@@ -1,4 +1,4 @@
-"""Compaction: small files of tables and id maps are merged into larger ones, and their rows keep their ids."""
+"""Compaction: merges small files of tables and id maps into larger ones. Rows keep their ids."""
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,19 +17,19 @@ from snapdb.storage.tables.segments import write_query, write_segment
 from snapdb.types import Segment, Table
 
 _MANY = 64
-"""The number of small files of one kind that a table can have before commits merge some of them."""
+"""The number of small files of one kind that a table can have before a commit merges some of them."""
 _TIER = 1 << 12
-"""The size in bytes up to which a file is in the lowest tier. Each further tier's bound is `_FAN` times higher."""
+"""The maximum size of a file in the lowest tier, in bytes. The limit of each further tier is `_FAN` times higher."""
 _FAN = 8
 """The number of adjacent files in a tier that triggers a merge."""
 
 _SMALL = 32 << 20
-"""The size in bytes from which a file is never merged."""
+"""The size in bytes at and above which a file is never merged."""
 _LARGEST = 256 << 20
-"""The maximum total bytes of files that are merged into one."""
+"""The maximum total size, in bytes, of the files that are merged into one."""
 
 _VERSION = "version"
-"""The column of merged deletes with the version that removed a row."""
+"""The column, in merged files of deletes, with the version that removed a row."""
 
 
 class _Member(NamedTuple):
@@ -42,13 +42,13 @@ class _Member(NamedTuple):
     first: int
     """The first row id or dense id of the file."""
     added: int
-    """The version that added it. 0 for ids, which belong to no version."""
+    """The version that added the file, or 0 for ids, which belong to no version."""
     shape: int
-    """The id of the columns with which it was written. 0 for ids."""
+    """The id of the columns with which the file was written, or 0 for ids."""
 
 
 class Merge(NamedTuple):
-    """Files of one owner that can be merged without changing the data that any version reads."""
+    """Files of one owner that can be merged without changing the data in any version."""
 
     kind: Literal["rows", "deletes", "ids"]
     owner: int
@@ -62,7 +62,7 @@ class Merge(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """The folder of its files."""
+        """The folder with the table's or id map's files."""
         return f"{'ids' if self.kind == 'ids' else 'tables'}/{self.table}"
 
     @property
@@ -93,12 +93,12 @@ def _adjacent_runs(
 
 
 def _tiers(run: Sequence[_Member]) -> list[tuple[_Member, ...]]:
-    """The groups of adjacent members to merge by tiered compaction, as in an LSM tree.
+    """The groups of adjacent members that tiered compaction merges, as in an LSM tree.
 
-    Fewer than 8 files of each tier remain.
+    Fewer than 8 files remain in each tier.
 
-    A row is rewritten about once per tier: O(n log n) in total. Large files are merged with the small files between
-    them only if sizes alternate and too many files would otherwise remain.
+    A row is rewritten about once per tier, so the total work is O(n log n). If large and small files alternate, large
+    files are merged with the small files between them only if too many files would remain otherwise.
 
     >>> small = [_Member(f"{i}", 1, 600, "", i, 1, 1) for i in range(9)]
     >>> large = [_Member("x", 1, 20_000, "", 9, 1, 1), _Member("y", 1, 30_000, "", 10, 1, 1)]
@@ -129,7 +129,7 @@ def _grouped(run: Sequence[_Member], *, strict: bool) -> list[tuple[_Member, ...
 def _parts(groups: Sequence[tuple[_Member, ...]], least: int, top: int) -> Iterator[list[tuple[_Member, ...]]]:
     """Divide groups into runs of groups of at most `top` bytes and runs of larger groups.
 
-    A run of small groups is joined if many of them are larger than `least`.
+    A run of small groups is merged into one group if many of them are larger than `least`.
     """
     for low, some in groupby(groups, key=lambda group: _bytes(group) <= top):
         part = list(some)
@@ -142,7 +142,7 @@ def _bytes(group: Iterable[_Member]) -> int:
 
 
 def find_tiers(connection: sqlite3.Connection, table: int) -> list[Merge]:
-    """The merges of a table with too many small files, by `_tiers`. Other tables have none."""
+    """The merges of a table with too many small files, from `_tiers`. Returns an empty list for other tables."""
     counts = connection.execute(
         "SELECT max(n) FROM (SELECT count(*) n FROM segments WHERE table_id = ? AND bytes < ? GROUP BY kind)",
         (table, _SMALL),
@@ -202,7 +202,7 @@ def compact(catalog_db: CatalogDb, session: SqlSession, merge: Merge) -> bool:
     """Replace several files with one. Returns False if they were changed concurrently.
 
     Raises:
-        CorruptError: A file's bytes differ from those that were published. Merging would hide the damage.
+        CorruptError: A file's bytes differ from those that were published. Merging it would hide the damage.
     """
     db_dir = catalog_db.db_dir
     for member in merge.members:
@@ -235,7 +235,7 @@ def _check(db_dir: DatabaseDir, member: _Member) -> None:
 
 
 def _write(catalog_db: CatalogDb, session: SqlSession, merge: Merge) -> Segment:
-    """The rows of all members in their order, as a new file."""
+    """Write the rows of all members, in order, to a new file."""
     db_dir = catalog_db.db_dir
     match merge.kind:
         case "rows":
@@ -259,7 +259,7 @@ def _write(catalog_db: CatalogDb, session: SqlSession, merge: Merge) -> Segment:
 
 
 def _table(catalog_db: CatalogDb, merge: Merge) -> Table:
-    """A table that consists of the members, with the columns they were written with."""
+    """A table that consists of the members, with the columns with which they were written."""
     shape = merge.members[0].shape
     (row,) = catalog_db.rows("SELECT columns FROM shapes WHERE id = ?", (shape,))
     columns = decode_columns(row["columns"])
@@ -275,7 +275,10 @@ def _segments(merge: Merge) -> tuple[Segment, ...]:
 
 
 def _deletes(db_dir: DatabaseDir, session: SqlSession, merge: Merge) -> str:
-    """SELECT row_id and the version that removed it, which for a file of one version is only in the catalog."""
+    """SELECT row_id and the version that removed it.
+
+    If a file belongs to a single version, only the catalog contains the version.
+    """
     parts = []
     for member, segment in zip(merge.members, _segments(merge), strict=True):
         source = parquet_files([segment], db_dir.path)
@@ -315,7 +318,7 @@ def _swap(connection: sqlite3.Connection, merge: Merge, file: Segment) -> bool:
 
 
 def _note(connection: sqlite3.Connection, merge: Merge, file: Segment, first: int) -> None:
-    """Add the replacement to the hash chain of upkeep."""
+    """Add the replacement to the upkeep hash chain."""
     last = connection.execute("SELECT number, hash FROM upkeep ORDER BY number DESC LIMIT 1").fetchone()
     number, parent = (last["number"] + 1, last["hash"]) if last else (1, "")
     change = {

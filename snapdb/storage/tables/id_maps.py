@@ -1,4 +1,4 @@
-"""Id maps: a permanent dense id for each key of a vertex table. New keys are appended in key order."""
+"""Id maps: permanent dense ids for the keys of vertex tables. New keys are appended in key order."""
 
 import json
 import sqlite3
@@ -16,7 +16,7 @@ from snapdb.storage.tables.segments import write_query
 from snapdb.types import Column, Segment, Table
 
 _SMALL = 1 << 20
-"""The number of rows from which a file of keys is not merged with new keys."""
+"""The number of rows at and above which a file of keys is not merged with new keys."""
 _TINY = 1 << 12
 """The number of rows up to which rewriting a file of keys costs less than opening one more file."""
 
@@ -29,13 +29,13 @@ class IdMap(NamedTuple):
     table_id: int
     """The id of the table."""
     columns: tuple[Column, ...]
-    """The key's columns, by their current names. In the files they are called k0, k1, …"""
+    """The columns of the key, with their current names. In the files, they are called k0, k1, …"""
     segments: tuple[Segment, ...]
-    """The Parquet files, in the order of dense ids."""
+    """The Parquet files in dense-id order."""
 
     @property
     def limit(self) -> int:
-        """The number of dense ids, 0 ≤ id < limit."""
+        """The number of dense ids. Every id is in 0 ≤ id < limit."""
         return max((s.first + s.rows for s in self.segments), default=0)
 
     def sql(self, db_dir: DatabaseDir) -> str:
@@ -50,12 +50,15 @@ class IdMaps:
     catalog_db: CatalogDb
 
     def of_table(self, table_id: int) -> list[IdMap]:
-        """Every id map of a table that still has the map's key columns."""
+        """The table's id maps whose key columns still exist."""
         with self.catalog_db.reading() as connection:
             return [_map(connection, map_id) for map_id in active_maps(connection, table_id)]
 
     def read(self, map_id: int) -> IdMap:
-        """The current state of the id map with an id. Ids are only added, so it is also valid for older versions."""
+        """The current state of the id map with the given id.
+
+        Ids are only added, so it is also valid for older versions.
+        """
         with self.catalog_db.reading() as connection:
             return _map(connection, map_id)
 
@@ -69,7 +72,7 @@ class IdMaps:
             return None if map_id is None else _map(connection, map_id)
 
     def ensure(self, session: SqlSession, table: Table, key: Sequence[str]) -> IdMap:
-        """The id map of a key. For the first graph that uses the key, it is created with the keys of all versions.
+        """The id map of a key. The first graph that uses the key creates the map, with the keys of all versions.
 
         Raises:
             CommitConflict: Rows were appended concurrently (code 'ids-moved').
@@ -117,7 +120,7 @@ class IdMaps:
 
 
 def _map(connection: sqlite3.Connection, map_id: int) -> IdMap:
-    """The id map with an id."""
+    """The id map with the given id."""
     row = connection.execute("SELECT table_id, key FROM id_maps WHERE id = ?", (map_id,)).fetchone()
     names = {c.field: c.name for c in current_columns(connection, row["table_id"])}
     key = json.loads(row["key"])
@@ -130,9 +133,9 @@ def assign_ids(
 ) -> AssignIds:
     """The ids that an append assigns to the new keys in its `count` rows, a SELECT with the table's columns.
 
-    Small files at the map's end are merged into the new one: tiny files always, others if they are not larger than the
-    files after them (a logarithmic method: each key is rewritten O(log n) times). A map thus has few files after many
-    small commits.
+    Small files at the map's end are merged into the new one, so that a map has few files after many small commits. Tiny
+    files are always merged, and other files if they are not larger than the files after them. This logarithmic method
+    rewrites each key O(log n) times.
     """
     tail, size = len(id_map.segments), count
     while tail and id_map.segments[tail - 1].rows <= min(max(size, _TINY), _SMALL):
@@ -160,8 +163,8 @@ def _keys(columns: Sequence[Column], rows: str, known: Sequence[Segment], db_dir
     query = f"SELECT DISTINCT {keys} FROM ({rows}) AS rows WHERE {there}"
     order = ", ".join(f"k{i}" for i in range(len(columns)))
     if known:
-        # If few new keys are compared with many known ones, a join with the new keys lets the scan of the known keys
-        # skip row groups.
+        # If there are few new keys and many known ones, a join with the new keys lets the scan of the known keys skip
+        # row groups.
         same = " AND ".join(f"known.k{i} = fresh.k{i}" for i in range(len(columns)))
         old_keys = f"SELECT fresh.* FROM {parquet_files(known, db_dir.path)} AS known JOIN fresh ON {same}"
         query = f"WITH fresh AS MATERIALIZED ({query}) SELECT fresh.* FROM fresh ANTI JOIN ({old_keys}) USING ({order})"
@@ -176,7 +179,7 @@ def _columns(table: Table, key: Sequence[str]) -> tuple[Column, ...]:
 
 
 def _remove(db_dir: DatabaseDir, file: Segment | None) -> None:
-    """Remove a file that no catalog row names."""
+    """Remove a file that is not in the catalog."""
     if file is not None:
         db_dir.disk.remove(db_dir.path / file.path)
 
@@ -195,7 +198,7 @@ def _all_rows(catalog_db: CatalogDb, table: Table) -> Table:
 
 
 def _segments(connection: sqlite3.Connection, map_id: int) -> tuple[Segment, ...]:
-    """The files of an id map, in the order of dense ids."""
+    """The files of an id map in dense-id order."""
     rows = connection.execute(
         "SELECT path, rows, bytes, sha256, first FROM id_segments WHERE map_id = ? ORDER BY first", (map_id,)
     ).fetchall()

@@ -1,4 +1,6 @@
-"""Segments: immutable Parquet files of rows, written or copied, then synced and hashed before a version names them."""
+"""Segments: immutable Parquet files of rows. They are written or copied, then synced and hashed before a version names
+them.
+"""
 
 import contextlib
 import fcntl
@@ -68,10 +70,10 @@ def write_segment(
         session: The session that runs the query.
         folder: The folder, relative to the database directory, e.g. `tables/3`.
         columns: The columns of the table.
-        query: A user's query, whose columns are used in order. Errors have a span in this query.
+        query: A user's query, whose columns are used in order. Errors contain a span in this query.
         parameters: The parameters of the query.
-        supplied: The columns that the query supplies, in its order, or None for all. Other columns get their default,
-            or NULL.
+        supplied: The columns that the query supplies, in its order, or None for all. Other columns get their default
+            value or NULL.
 
     Raises:
         DataError: A NOT NULL column has NULL.
@@ -129,7 +131,7 @@ def _new_file(db_dir: DatabaseDir, folder: str) -> Iterator[Path]:
 
 
 def _check_not_null(db_dir: DatabaseDir, session: SqlSession, file: Segment, columns: Sequence[Column]) -> None:
-    """Raise DataError if a NOT NULL column has NULL."""
+    """Raise DataError if a NOT NULL column contains NULL."""
     required = [c for c in columns if not c.nullable]
     if not required:
         return
@@ -144,7 +146,7 @@ def _check_not_null(db_dir: DatabaseDir, session: SqlSession, file: Segment, col
             )
 
 
-# Copies of the user's Parquet files: read once, written once, and hashed while they are copied.
+# The user's Parquet files are read once, written once, and hashed while they are copied.
 
 
 def copy_segment(
@@ -154,10 +156,11 @@ def copy_segment(
 
     Args:
         db_dir: The database directory.
-        session: The session that reads the file's footer, which has the number of rows and must match the file's size.
+        session: The session that reads the number of rows from the footer and checks that the footer matches the file's
+            size.
         folder: The folder, relative to the database directory.
         source: The path of the file.
-        report: Called with the completed fraction. An error that it raises aborts the copy.
+        report: A function that is called with the completed fraction. An error that it raises aborts the copy.
 
     Raises:
         InputError: The source cannot be read.
@@ -177,7 +180,7 @@ def copy_segment(
 
 
 def _rows(session: SqlSession, source: str) -> int:
-    """The number of rows of a file. Raises InputError if its footer refers to bytes beyond the end of the file."""
+    """The number of rows in a file. Raises InputError if its footer refers to bytes beyond the end of the file."""
     name = file_literal(source)
     (rows,) = session.rows(f"SELECT num_rows FROM parquet_file_metadata({name})")[0]
     (end,) = session.rows(
@@ -190,7 +193,10 @@ def _rows(session: SqlSession, source: str) -> int:
 
 
 def copy_file(source: str, path: Path, report: Callable[[float], None]) -> tuple[int, str]:
-    """Copy a file and return its size and SHA-256. If blocks can be shared, it is only read for the hash."""
+    """Copy a file and return its size and SHA-256.
+
+    If the copy can share its blocks, the file is only read for the hash.
+    """
     digest = hashlib.sha256()
     with open(source, "rb", buffering=0) as reader, open(path, "wb", buffering=0) as writer:
         total = os.fstat(reader.fileno()).st_size
