@@ -33,10 +33,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The tables, graphs, snapshots, samplers, caches and tasks at the head. Lookups ignore the case of names."""
+    """The tables, graphs, snapshots, samplers, caches and tasks at the head. Lookups ignore case."""
 
     version: int
-    """The version of the head, or 0 before the first commit."""
+    """The version at the head, or 0 before the first commit."""
     tables: Mapping[str, Table]
     """The tables by case-folded name. The other mappings also use case-folded names as keys."""
     graphs: Mapping[str, PropertyGraph]
@@ -44,7 +44,7 @@ class Catalog:
     stamp: tuple[int, int] = (0, 0)
     """The number of catalog writes, and the number of compactions that replaced files with merged ones."""
     samplers: Mapping[str, Sampler] = field(default_factory=dict)
-    """The samplers. Samplers, caches and tasks have separate namespaces, so a table may have the same name."""
+    """The samplers. Samplers, caches and tasks have separate namespaces, so a table can have the same name."""
     caches: Mapping[str, Cache] = field(default_factory=dict)
     """The caches."""
     tasks: Mapping[str, Task] = field(default_factory=dict)
@@ -52,7 +52,8 @@ class Catalog:
     retentions: Mapping[str, Retention] = field(default_factory=dict)
     """Case-folded graph name → its retention, for graphs that have one."""
     loading: tuple[tuple[int, LoadedFile], ...] = ()
-    """The files that an open transaction loads, with their table's id. Committed files are in the catalog database."""
+    """The files that an open transaction loads, with the ids of their tables. Committed files are in the catalog
+    database."""
     past: dict[int, Mapping[str, Table]] = field(default_factory=dict, compare=False)
     """A cache of the tables at recently read versions, without uncommitted changes."""
 
@@ -109,7 +110,7 @@ class Catalog:
         raise BindError(f'{kind} "{name}" does not exist{hint}', code=f"unknown-{kind}")
 
     def _other_kind(self, kind: str, other: str, name: str) -> str:
-        """Return a hint for a name of another kind, with the statement that applies to it."""
+        """Return a hint for a name that belongs to another kind, with the statement for that kind."""
         match kind, other:
             case "table", "snapshot":
                 graph = self.snapshots[name.lower()].graph
@@ -161,7 +162,10 @@ class Catalog:
 
 
 def _find(kind: str, known: Mapping[str, _N], name: str, hint: str | None = None) -> _N:
-    """Return the sampler, cache, task or tag with this name. The error has the hint, or suggests the nearest name."""
+    """Return the sampler, cache, task or tag with this name.
+
+    The error contains the hint, or suggests the nearest name.
+    """
     if (thing := known.get(name.lower())) is not None:
         return thing
     hint = hint or _near(name, [one.name for one in known.values()])
@@ -176,12 +180,12 @@ def load(catalog_db: CatalogDb, known: Catalog | None = None) -> Catalog:
     """
     with catalog_db.reading() as connection, catalog_db.db_dir.raise_if_misread():
         stamp = _stamp(connection)
-        # The usual case between two statements, which reads only two SQLite rows.
+        # This is the usual case between two statements, and reads only two SQLite rows.
         if known is not None and known.stamp == stamp:
             return known
         (head,) = connection.execute("SELECT coalesce(max(version), 0) FROM versions").fetchone()
         graphs = connection.execute("SELECT folded, definition, retention FROM graphs ORDER BY folded").fetchall()
-        # Merged files replace the segments of a known table, so all tables are read again.
+        # Merged files replace the segments of known tables, so all tables are read again.
         start = known if known is not None and known.stamp[1] == stamp[1] else Catalog(0, {}, {}, {})
         tables = _read_tables(connection, head, start.tables, start.version)
         return Catalog(
@@ -270,7 +274,10 @@ def _whole(connection: sqlite3.Connection, row: sqlite3.Row, version: int) -> Ta
 
 
 def _files(connection: sqlite3.Connection, table: int, next_row: int, version: int, since: int) -> list[sqlite3.Row]:
-    """Return the files of a table that a version reads and `since` did not. A merged file may also have later rows."""
+    """Return the files of a table that a version reads but `since` did not.
+
+    A merged file can also contain later rows.
+    """
     return connection.execute(
         """
         SELECT * FROM segments WHERE table_id = :t AND added > :since AND CASE kind
@@ -285,7 +292,7 @@ def _rows(row: sqlite3.Row, columns: tuple[Column, ...] | None) -> Segment:
 
 
 def _deletes(row: sqlite3.Row, version: int) -> Segment:
-    # A merged file may also have later deletes, which this version must ignore.
+    # A merged file can also contain later deletes, which this version must ignore.
     until = version if row["added"] > version else None
     return Segment(row["path"], row["rows"], row["bytes"], row["sha256"], row["first"], None, until)
 
@@ -335,7 +342,7 @@ class VersionHistory:
     catalog_db: CatalogDb
 
     def version_at(self, time: int) -> int:
-        """Return the last version committed at or before `time` (microseconds since 1970 UTC).
+        """Return the last version committed at or before `time`, in microseconds since 1970 UTC.
 
         Raises:
             BindError: No version existed yet.
@@ -358,7 +365,7 @@ class VersionHistory:
         return _find("tag", {tag.name.lower(): tag for tag in self.tags()}, name).version
 
     def tags(self) -> list[Tag]:
-        """Return all tags, by version, then by name."""
+        """Return all tags, sorted by version, then by name."""
         query = (
             "SELECT t.name, t.version, v.time FROM tags t JOIN versions v USING (version) ORDER BY t.version, t.folded"
         )

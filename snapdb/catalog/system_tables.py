@@ -1,4 +1,4 @@
-"""The system tables, which SHOW and `snapdb.<table>` in a query read, and the text of values in their rows."""
+"""The system tables that SHOW and queries of `snapdb.<table>` read, and the text of the values in their rows."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ _Fields = Sequence[tuple[str, pa.DataType]]
 """The names and types of columns."""
 
 _LITERAL = re.compile(r"\s*(INTERVAL\s*('[^']*'|-?\s*[\d.]+|\([^()]*\))\s*\w*|-?\s*\w+)\s*", re.IGNORECASE)
-"""A length that is a literal rather than an expression."""
+"""A window length that is a literal rather than an expression."""
 
 _TYPES = {
     "VARCHAR": pa.string(),
@@ -35,7 +35,7 @@ _TYPES = {
 
 
 def fields(columns: str) -> _Fields:
-    """Parse the names and types of columns, which are written as in CREATE TABLE.
+    """Parse column names and types, written as in CREATE TABLE.
 
     >>> fields("name VARCHAR, rows BIGINT")
     [('name', DataType(string)), ('rows', DataType(int64))]
@@ -55,7 +55,7 @@ def listing(fields: _Fields, rows: Iterable[Sequence[object]]) -> pa.RecordBatch
 
 
 def time_text(time: int | None, unit: TimeUnit | None) -> str | None:
-    """Return an event time as text: ISO 8601 in UTC, or the user's integer. None is returned as None.
+    """Return an event time as text (ISO 8601 in UTC, or the user's integer). Returns None for None.
 
     >>> time_text(1_500_000, "timestamp"), time_text(-7, "integer")
     ('1970-01-01 00:00:01.500000', '-7')
@@ -64,19 +64,19 @@ def time_text(time: int | None, unit: TimeUnit | None) -> str | None:
         return None if time is None else str(time)
     try:
         return moment(time).replace(tzinfo=None).isoformat(sep=" ")
-    except OverflowError:  # a year outside the range of Python's calendar
+    except OverflowError:  # the year is outside the range of Python's calendar
         return f"{time} us since 1970"
 
 
 def _bounds_text(snapshot: Snapshot) -> tuple[str | None, str | None]:
-    """Return the first and the last time of a snapshot's window, as the statement specified them."""
+    """Return the first and last time of a snapshot's window, as specified in the statement."""
     window = snapshot.window
     stop = window.stop - 1 if window.stop is not None and window.closed else window.stop
     return time_text(window.start, snapshot.unit), time_text(stop, snapshot.unit)
 
 
 def window_text(snapshot: Snapshot) -> str:
-    """Return a snapshot's window as the statement specified it, with the current bounds of a relative window."""
+    """Return a snapshot's window as specified in the statement, with the current bounds of a relative window."""
     prefix = f"WINDOW {_length(snapshot.pin.window)}: " if snapshot.pin.window is not None else ""
     return prefix + _window_now(snapshot)
 
@@ -126,8 +126,8 @@ SCHEMA = "snapdb"
 """The schema name of the system tables in queries."""
 
 Due = Callable[[Schedule, int], int | None]
-"""Returns when a schedule starts its next run after a time. It is passed in, because schedules are a layer above the
-catalog."""
+"""A function that returns when a schedule starts its next run after a time. It is a parameter, because schedules are in
+a layer above the catalog."""
 
 _Rows = Iterable[Sequence[Any]]
 
@@ -140,7 +140,7 @@ class _SystemTable(NamedTuple):
 
 
 def system_table(name: str, catalog: Catalog, catalog_db: CatalogDb, due: Due) -> pa.RecordBatch:
-    """Return the system table with that name, including the changes of an open transaction in the catalog."""
+    """Return the system table with this name, including the uncommitted changes in the catalog."""
     table = SYSTEM_TABLES[name]
     return listing(table.fields, table.rows(catalog, catalog_db, due))
 
@@ -249,14 +249,15 @@ _SUMMED = (
 
 
 class _CacheStatus(NamedTuple):
-    """The status of a cache, apart from its definition."""
+    """The status of a cache, without its definition."""
 
     streams: int
     """The number of streams that have the cache open."""
     stats: CacheStats | None
-    """The sums over these streams, or the last open ones if none is open. None if no stream has used the cache yet."""
+    """The sums over the open streams, or over all streams with a report if none is open. None if there are no
+    reports."""
     generations: tuple[int, ...]
-    """The generations of the rows in these streams, past or present, in order."""
+    """The generations of the rows in these streams, in ascending order."""
 
 
 def _caches(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
@@ -328,20 +329,20 @@ _LAST_RUNS = """
 
 
 class TaskStatus(NamedTuple):
-    """The status of a task, apart from its definition."""
+    """The status of a task, without its definition."""
 
     state: str
     """'suspended', 'running' or 'active'."""
     next: int | None
-    """The time of the next scheduled run, or None if the task is suspended or has no further run."""
+    """The time of the next scheduled run, or None if the task is suspended or has no further runs."""
     runs: int
     """The number of recorded runs."""
     last: int | None
-    """The start of its last run, or the scheduled time if the run was missed. None if it has had no run."""
+    """The start of its last run, or the scheduled time if the run was missed. None if the task has had no run."""
     last_state: str | None
     last_error: str | None
     retry: int | None
-    """The time of the next attempt of its last run, or None if it is not retried."""
+    """The time of the next attempt of its last run, or None if there is none."""
 
 
 def _tasks(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
@@ -392,7 +393,7 @@ def _task_runs(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
 
 
 def _leader(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
-    """Yield the leading scheduler, alive or dead. The heartbeat of a dead one does not change."""
+    """Yield the leading scheduler, alive or dead. A dead scheduler's heartbeat does not change."""
     if (leader := LeaderLease(catalog_db).read()) is not None:
         yield leader.host, leader.pid, moment(leader.since), leader.beat
 
@@ -427,7 +428,10 @@ def _tags(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
 
 
 def _loaded_files(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
-    """Yield a row per file loaded into an existing table, ordered by version. Uncommitted files have no version."""
+    """Yield a row for each file loaded into an existing table, ordered by version.
+
+    Uncommitted files have no version.
+    """
     names = {table.id: table.name for table in catalog.tables.values()}
     for row in catalog_db.rows(_LOADED, (catalog.version,)):
         if (name := names.get(row["table_id"])) is not None:

@@ -12,7 +12,7 @@ from snapdb.types import Snapshot
 
 
 class Vocabulary(TypedDict):
-    """Names as the user wrote them. No list contains duplicates."""
+    """Names as written by the user. No list contains duplicates."""
 
     tables: list[str]
     """The tables and registered data."""
@@ -27,9 +27,9 @@ class Vocabulary(TypedDict):
     types: list[str]
     """The vertex and edge types of all graphs."""
     functions: list[str]
-    """The functions of DuckDB."""
+    """DuckDB's functions."""
     columns_of: dict[str, list[str]]
-    """The columns of `table`, `snapshot.element`, `element` (if no table has the name) and `snapdb.<table>`."""
+    """The columns of `table`, `snapshot.element`, `element` (if no table has that name) and `snapdb.<table>`."""
 
 
 class _Shape(NamedTuple):
@@ -51,7 +51,7 @@ def vocabulary(
         catalog: The catalog.
         catalog_db: The database from which the catalog was read.
         sources: Registered data, by name.
-        functions: The functions of DuckDB.
+        functions: DuckDB's functions.
     """
     graphs = catalog.graphs.values()
     tables = {t.name: [c.name for c in t.columns] for t in catalog.tables.values()}

@@ -25,10 +25,10 @@ from snapdb.storage.manifests import Metadata, map_array, read_manifest
 from snapdb.types import FeatureSpec
 
 _Shown = Callable[[Int64s], Sequence[object]]
-"""Returns the keys of dense ids, for error messages."""
+"""A function that returns the keys of dense ids, for error messages."""
 
 FOREVER = 2**63 - 1
-"""A time later than all others."""
+"""A time later than all other times."""
 
 _ID, _TIME, _ORDER = quote(ROW_ID), quote("snapdb time"), quote("snapdb order")
 _VERTICES_AT_ONCE = 1 << 20
@@ -41,32 +41,32 @@ _COPIED_AT_ONCE = 1 << 16
 
 
 class HistoryArrays(NamedTuple):
-    """A feature's history. Vertex v has the rows indptr[v] ≤ row < indptr[v + 1]."""
+    """The arrays of a feature history. Vertex v has the rows indptr[v] ≤ row < indptr[v + 1]."""
 
     indptr: Int64s
-    """[vertices + 1] the start of each vertex's rows."""
+    """[vertices + 1] The start of each vertex's rows."""
     time: Int64s
-    """[rows] the time from which each row is valid, ascending within a vertex."""
+    """[rows] The time from which each row is valid, ascending within a vertex."""
     rows: Array
-    """[rows, width] the values of the feature."""
+    """[rows, width] The values of the feature."""
 
 
 def write_history(session: SqlSession, source: FeatureSource, spec: FeatureSpec, directory: Path) -> Metadata:
-    """Write the rows of a history by (vertex, time, row id) and return their metadata.
+    """Write the rows of a history, sorted by (vertex, time, row id), and return their metadata.
 
     If several rows have the same vertex and time, the last one is used.
 
     Args:
         session: The session that reads the rows.
-        source: Rows with the columns of the feature and of `key`, the vertex's dense id as `ROW_ID`, "snapdb time"
-            (BIGINT) and "snapdb order" (the row id). Its count is the number of vertices, and its element names the
-            table.
+        source: Rows with the feature's columns, the `key` columns, the vertex's dense id as `ROW_ID`, "snapdb time"
+            (BIGINT) and "snapdb order" (the row id). Its `count` is the number of vertices, and its `element` is the
+            table's name.
         spec: The feature.
-        directory: The directory of the arrays.
+        directory: The directory in which the arrays are written.
 
     Raises:
-        DataError: A row has no time, or a value is missing or does not fit. The message contains the count and three
-            keys.
+        DataError: A row has no time, or a value is missing or out of range. The message contains the number of such
+            rows and three keys.
     """
     assert spec.history is not None
     spec = replace(spec, history=None)
@@ -102,7 +102,8 @@ def read_history(directory: Path, name: str) -> HistoryArrays:
     """The arrays that `write_history` wrote, memory-mapped.
 
     Raises:
-        CorruptError: An array is missing, or its dtype or length does not match the other arrays. Values are not read.
+        CorruptError: An array is missing, or its dtype or length does not match the other arrays. The values are not
+            read.
     """
     files = ("indptr.npy", "time.npy", f"feature-{name}.npy")
     arrays = HistoryArrays(*(map_array(directory / file) for file in files))
@@ -128,14 +129,14 @@ def check_history(
 
     Args:
         directory: The directory of the history.
-        alive: [vertices] whether each vertex is in the snapshot, or None if all are.
+        alive: [vertices] Whether each vertex is in the snapshot, or None if all of them are.
         stop: The window's end, or None if the window is open-ended.
         element: The vertex table, for the error message.
         name: The feature.
-        shown: Returns the keys of ids, for the error message.
+        shown: A function that returns the keys of ids, for the error message.
 
     Raises:
-        DataError: Vertices have no value. The message contains the count and three keys.
+        DataError: Some vertices have no value. The message contains their number and three keys.
     """
     arrays = read_history(directory, name)
     count = arrays.indptr.size - 1
@@ -153,7 +154,7 @@ def check_history(
 
 
 def missing_values(element: str, name: str, count: int, shown: Sequence[object]) -> DataError:
-    """The error for vertices without a value."""
+    """The error to raise for vertices without a value."""
     who = f"1 vertex of {element} has" if count == 1 else f"{count} vertices of {element} have"
     ids = ", ".join(str(id_) for id_ in shown)
     return DataError(
@@ -163,14 +164,14 @@ def missing_values(element: str, name: str, count: int, shown: Sequence[object])
     )
 
 
-# Patches, which `write_feature_patch` writes.
+# The patches that `write_feature_patch` writes.
 
 
 def read_ids(directory: Path, count: int) -> Int64s:
     """The ids of a patch's rows, ascending, memory-mapped.
 
     Raises:
-        CorruptError: An id is not 0 ≤ id < count, or the ids do not ascend.
+        CorruptError: An id is not in 0 ≤ id < count, or the ids are not ascending.
     """
     ids: Int64s = map_array(directory / "ids.npy")
     fits = ids.ndim == 1 and ids.dtype == np.int64
@@ -214,7 +215,10 @@ def merge_features(base: Path, patch: Path, directory: Path) -> Metadata:
 def _merge_dense(
     base: Path, patch: Path, name: str, ids: Int64s, count: int, default: float | None, directory: Path
 ) -> None:
-    """Write the base's rows, overwritten by the patch's rows. All other rows get the DEFAULT, or no target."""
+    """Write the base's rows, overwritten by the patch's rows.
+
+    All other rows get the DEFAULT, or the missing target value.
+    """
     old, new = map_array(base / name), map_array(patch / name)
     if old.dtype != new.dtype or old.shape[1:] != new.shape[1:] or new.shape[:1] != ids.shape:
         raise CorruptError(
@@ -233,7 +237,7 @@ def _merge_dense(
 
 
 def _merge_sparse(base: Csr, patch: Csr, ids: Int64s, count: int, width: int, directory: Path, name: str) -> None:
-    """Write the rows of base and patch as one set of CSR arrays.
+    """Write the rows of the base and the patch as one set of CSR arrays.
 
     Each row costs one rank query on the bitmap of patched ids.
     """
@@ -253,5 +257,5 @@ def _merge_sparse(base: Csr, patch: Csr, ids: Int64s, count: int, width: int, di
 
 
 def no_target(dtype: np.dtype[Any]) -> Any:
-    """The value of a missing target: NaN or -1."""
+    """The value of a missing target: NaN for float dtypes, and -1 for others."""
     return dtype.type(np.nan if dtype.kind == "f" else -1)

@@ -1,4 +1,4 @@
-"""Feature dtypes, the SQL that reads columns in these dtypes, and checks of their values."""
+"""Feature dtypes, the SQL that reads columns as these dtypes, and checks of the columns' values."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -40,7 +40,7 @@ DTYPES = {
     "uint8": "UTINYINT",
     "bool": "BOOLEAN",
 }
-"""A feature's numpy dtype → the SQL type in which it is read."""
+"""A feature's numpy dtype → the SQL type used to read it."""
 
 _HALF = 65520
 """The smallest number that float16 rounds to infinity."""
@@ -56,9 +56,9 @@ class FeatureColumn(NamedTuple):
     sql: str
     """The SQL expression of the column."""
     type: str
-    """The column's type in DuckDB."""
+    """The column's DuckDB type."""
     dtype: str
-    """The feature's dtype in numpy."""
+    """The feature's numpy dtype."""
 
     @property
     def is_list(self) -> bool:
@@ -84,8 +84,8 @@ class FeatureColumn(NamedTuple):
 
     @property
     def read(self) -> str:
-        """The SQL type in which the numbers are read."""
-        # float32 represents these types exactly, in half the bytes.
+        """The SQL type used to read the numbers."""
+        # float32 represents these types exactly, and uses half the bytes.
         small = self.base in ("FLOAT", "BOOLEAN", "TINYINT", "UTINYINT", "SMALLINT", "USMALLINT")
         return "FLOAT" if self.dtype == "float16" and small else DTYPES[self.dtype]
 
@@ -99,21 +99,21 @@ class FeatureColumn(NamedTuple):
     def misfit(self) -> str | None:
         """SQL condition that a row contains a number that the dtype cannot represent.
 
-        None if the dtype can represent all numbers.
+        The condition is None if the dtype can represent all numbers.
         """
         condition = _misfit(self.base, self.dtype)
         return None if condition is None else self._any(condition, "")
 
     @property
     def value(self) -> str:
-        """SQL: the column in the type `read`, with NULL in place of NaN if the dtype has no NaN."""
+        """SQL: the column as the type `read`, with NULL instead of NaN if the dtype has no NaN."""
         holey = self.base in _FLOATS and np.dtype(self.dtype).kind != "f"
         known = "CASE WHEN isnan(v) THEN NULL ELSE v END" if holey else "v"
         cast = f"CAST({known} AS DOUBLE) <> 0" if self.dtype == "bool" else f"CAST({known} AS {self.read})"
         if not self.is_list:
             return _over(cast, self.sql)
         if self.dtype != "bool" and not holey:
-            # A cast of the list is faster than a lambda per number.
+            # A cast of the list is faster than a lambda for each number.
             return f"CAST({self.sql} AS {self.read}[])"
         return f"list_transform({self.plain}, lambda v: {cast})"
 
@@ -131,13 +131,13 @@ class FeatureSource:
     element: str
     """The element's name, for error messages."""
     rows: str
-    """SELECT of the element's columns and `ROW_ID`: the dense id of a vertex, or the edge id of an edge."""
+    """A SELECT of the element's columns and `ROW_ID`, which is a vertex's dense id or an edge's edge id."""
     columns: tuple[Column, ...]
     """The columns of the element's table."""
     count: int
-    """The number of ids, 0 ≤ id < count. Ids without a row get the feature's DEFAULT, or zeros."""
+    """The number of ids. Every id is in 0 ≤ id < count. Ids without a row get the feature's DEFAULT, or zeros."""
     key: tuple[str, ...]
-    """The key columns, by which error messages identify a row."""
+    """The key columns, which identify rows in error messages."""
 
     def parts(self, spec: FeatureSpec) -> tuple[FeatureColumn, ...]:
         """A feature's columns in order. Sparse rows without a value column have the value 1.
@@ -155,7 +155,7 @@ class FeatureSource:
 
 
 def is_feature_type(type_: str) -> bool:
-    """Whether a column can be a feature or part of one: a number, or a list or array of numbers.
+    """Whether a column can be a feature or part of one. It must be a number, or a list or array of numbers.
 
     >>> is_feature_type("FLOAT[128]"), is_feature_type("DECIMAL(9,2)"), is_feature_type("VARCHAR")
     (True, True, False)
@@ -165,7 +165,7 @@ def is_feature_type(type_: str) -> bool:
 
 
 def fill_value(dtype: str, default: float | None) -> Any:
-    """The value of a missing row as a numpy scalar of the dtype: the DEFAULT, or zero.
+    """The value of a missing row, which is the DEFAULT or zero, as a numpy scalar of the dtype.
 
     >>> fill_value("int8", 3.0), fill_value("bool", None)
     (np.int8(3), np.False_)
@@ -174,7 +174,9 @@ def fill_value(dtype: str, default: float | None) -> Any:
 
 
 def numbers_of(values: pa.Array, part: FeatureColumn, default: float | None) -> Array:
-    """The flattened numbers of an Arrow array of `FeatureColumn.value`, in the dtype. NULL and NaN become the DEFAULT.
+    """Flatten an Arrow array of `FeatureColumn.value` to numbers of the dtype.
+
+    NULL and NaN are replaced with the DEFAULT.
 
     Rows whose list is NULL are excluded.
     """
@@ -189,19 +191,19 @@ def numbers_of(values: pa.Array, part: FeatureColumn, default: float | None) -> 
 
 
 def _over(expression: str, column: str) -> str:
-    """SQL: an expression of v, with v replaced by a column."""
+    """SQL: an expression of v, with a column substituted for v."""
     return re.sub(r"\bv\b", lambda _: column, expression)
 
 
 def _misfit(base: str, dtype: str) -> str | None:
-    """SQL condition that v, of type `base`, cannot be represented in `dtype`, or None if all values can."""
+    """SQL condition that `dtype` cannot represent v, a value of type `base`, or None if it can represent all."""
     overflow = _overflow(base, dtype)
     there = "v IS NOT NULL" + (" AND NOT isnan(v)" if base in _FLOATS else "")
     return None if overflow is None else f"{there} AND ({overflow})"
 
 
 def _overflow(base: str, dtype: str) -> str | None:
-    """SQL condition that v, a number of type `base`, cannot be represented in `dtype`, or None if all values can."""
+    """SQL condition that `dtype` cannot represent v, a number of type `base`, or None if it can represent all."""
     read = DTYPES[dtype]
     if dtype == "float16":
         small = base in ("BOOLEAN", "TINYINT", "UTINYINT", "SMALLINT")
@@ -226,7 +228,7 @@ class RowCheck(NamedTuple):
     broken: str
     """SQL condition on a row."""
     problem: str
-    """The problem with such rows, for the error message."""
+    """A description of the problem with such rows, for the error message."""
     advice: str
     """The remedy, for the error message."""
 
@@ -235,8 +237,9 @@ def check_features(session: SqlSession, source: FeatureSource, specs: Sequence[F
     """Check that every feature can be built.
 
     Raises:
-        DataError: The rows contain NULL or NaN without a DEFAULT, a value that the dtype cannot represent, lists of
-            different lengths, or an invalid sparse row. The message contains the number of such rows and three ids.
+        DataError: The rows contain NULL or NaN but the feature has no DEFAULT, a value cannot be represented by the
+            dtype, lists have different lengths, or a sparse row is invalid. The message contains the number of such
+            rows and three ids.
     """
     own = [spec for spec in specs if spec.history is None]
     checks = [check for spec in own for check in (_sparse_checks if spec.sparse else _dense_checks)(source, spec)]
@@ -251,8 +254,8 @@ def check_rows(session: SqlSession, source: FeatureSource, checks: Sequence[RowC
     """Check, in one pass over the rows, that no row meets any of the conditions.
 
     Raises:
-        DataError: Rows meet a condition. The message contains their number, and three ids, for the first such
-            condition.
+        DataError: Some rows meet a condition. For the first such condition, the message contains the number of rows and
+            three ids.
     """
     if not checks:
         return
@@ -277,7 +280,7 @@ def _dense_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck
 
 
 def _sparse_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck]:
-    """The checks of a list of indices and a list of values. Without a value column, all values are 1."""
+    """The checks of a sparse feature's index list and value list. Without a value column, all values are 1."""
     index, value = source.parts(spec)
     names = [f'"{name}"' for name in dict.fromkeys((index.name, value.name))]
     both, i, v = f"list{'s' * (len(names) > 1)} {' and '.join(names)}", index.sql, value.sql
@@ -300,13 +303,13 @@ def _sparse_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowChec
 
 
 def _fits(part: FeatureColumn, misfit: str) -> RowCheck:
-    """The check that values can be represented in the dtype."""
+    """The check that the dtype can represent the values."""
     problem = f'a value in feature column "{part.name}" of type {part.type} that does not fit {part.dtype}'
     return RowCheck(misfit, problem, "change them, or write another TYPE")
 
 
 def _check_even(session: SqlSession, source: FeatureSource, part: FeatureColumn) -> None:
-    """Raise DataError if the lists of a column differ in length."""
+    """Raise DataError if the lists in a column have different lengths."""
     query = f"SELECT len({part.sql}), count(*) FROM ({source.rows}) WHERE {part.sql} IS NOT NULL"
     lengths = session.rows(f"{query} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 4")
     if len(lengths) > 1:

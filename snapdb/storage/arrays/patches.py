@@ -1,6 +1,7 @@
-"""Topology patches. Each changed row of a root is stored as the length of its kept prefix and the edges after it.
+"""Topology patches. A patch stores each changed row of a root as the length of its kept prefix and the edges after the
+prefix.
 
-The base of a patch is a root, never another patch: all changes since the root are in one patch, so a read looks in at
+The base of a patch is a root, never another patch. All changes since the root are in one patch, so a read accesses at
 most two places.
 """
 
@@ -42,17 +43,19 @@ _BLOCK = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class Patch(Generic[_R]):
-    """The changed rows of a root: the first `kept` edges of the root's row, followed by the row in `rows`.
+    """The changed rows of a root.
+
+    A changed row is the first `kept` edges of the root's row, followed by the row in `rows`.
 
     A patch of `LazyRows` raises an error for missing or damaged columns only when they are read.
     """
 
     nodes: Int64s
-    """[changed] the changed nodes, ascending. Nodes without a row in the root keep 0 edges."""
+    """[changed] The changed nodes, ascending. Nodes without a row in the root keep 0 edges."""
     kept: Int64s
-    """[changed] the number of edges of the root's row that are kept."""
+    """[changed] The number of edges that are kept from the root's row."""
     rows: _R
-    """[changed] the edges after the kept ones, one row per changed node."""
+    """[changed] The edges after the kept ones, one row per changed node."""
 
 
 def build_patch(
@@ -65,16 +68,16 @@ def build_patch(
     *,
     last_time: int | None = None,
 ) -> Patch[AdjacencyRows]:
-    """The patch of `root` after more changes. The cost is proportional to the changed rows.
+    """Return the patch of `root` after more changes. The cost is proportional to the size of the changed rows.
 
     Args:
-        root: The rows that the patch applies to.
+        root: The rows to which the patch applies.
         before: The patch before these changes, or None.
         removed: The removed edges, identified by destination, time and edge id. Their other arrays are not read.
         added: The added edges, none of which exists yet.
-        nodes: The current number of nodes, at least that of the root.
-        far_nodes: The current number of nodes of the neighbours' type.
-        last_time: The last time of the root's edges. Later edges are appended without a search in the root's row.
+        nodes: The current number of nodes, at least as many as in the root.
+        far_nodes: The current number of nodes in the neighbours' type.
+        last_time: The latest time of the root's edges. Later edges are appended without a search in the root's row.
 
     Raises:
         CorruptError: A removed edge does not exist, or an id or a row is out of range.
@@ -127,7 +130,7 @@ def open_patch(directory: PublishedDir, root: LazyRows) -> Patch[LazyRows]:
 
 
 def _checked_patch(directory: Path, root: _R, patch: Patch[_R]) -> Patch[_R]:
-    """Return the patch after checking that its nodes ascend and keep only edges that `root` has."""
+    """Check that the patch's nodes ascend and keep only edges that exist in `root`, and return the patch."""
     nodes, kept, rows = patch.nodes, patch.kept, patch.rows
     sizes = [array.size for array in (nodes, kept) if array.ndim == 1 and array.dtype == np.int64]
     sound = sizes == [rows.indptr.size - 1] * 2
@@ -144,7 +147,10 @@ def _checked_patch(directory: Path, root: _R, patch: Patch[_R]) -> Patch[_R]:
 
 
 def _merged(root: AdjacencyRows, patch: Patch[AdjacencyRows], nodes: int) -> AdjacencyRows:
-    """The rows of all `nodes` with the patch applied, in memory, as if they were built from their edges."""
+    """The rows of all `nodes` with the patch applied, in memory.
+
+    The result is the same as for rows built from the edges.
+    """
     indptr = _merged_indptr(root, patch, nodes)
     columns: dict[str, Array] = {}
     for name in root.columns:
@@ -155,7 +161,7 @@ def _merged(root: AdjacencyRows, patch: Patch[AdjacencyRows], nodes: int) -> Adj
 def write_merged(
     root: AdjacencyRows, patch: Patch[AdjacencyRows], nodes: int, directory: Path, *, block: int = _BLOCK
 ) -> Metadata:
-    """Write the rows of all `nodes` as a new root, about `block` edges at a time, and return their metadata."""
+    """Write the rows of all `nodes` as a new root, about `block` edges at a time. Returns their metadata."""
     indptr, span = _merged_indptr(root, patch, nodes), TimeSpan()
     np.save(directory / "indptr.npy", indptr)
     edges = int(indptr[-1])
@@ -172,13 +178,13 @@ def write_merged(
 
 
 def _nothing(root: AdjacencyRows) -> Patch[AdjacencyRows]:
-    """The empty patch of a root."""
+    """An empty patch for a root."""
     nothing = np.empty(0, np.int64)
     return Patch(nothing, nothing, root.take(np.zeros(1, np.int64), nothing))
 
 
 def _beyond(node: int, nodes: int) -> CorruptError:
-    """The error for a node beyond the nodes of its type."""
+    """The error for a node that is not among the nodes of its type."""
     return CorruptError(
         f"an edge refers to node {node}, but there are {nodes} nodes; CHECK DATABASE lists the file",
         code="damaged-snapshot",
@@ -233,7 +239,7 @@ def _outline(root: Base, old: Lists, held: Int64s, removals: Lists, new: Lists) 
 
 
 def _picked(indptr: Int64s, origin: Int64s, parts: tuple[AdjacencyRows, AdjacencyRows, AdjacencyRows]) -> AdjacencyRows:
-    """Rows of the edges at positions in the concatenated parts, with the dtypes of the first part."""
+    """The rows with the edges at the given positions in the concatenated parts, with the dtypes of the first part."""
     columns = {}
     for name, values in parts[0].columns.items():
         others = [part.columns[name] for part in parts[1:]]
@@ -258,7 +264,7 @@ def _narrowest(wanted: np.dtype[Any], others: list[Array]) -> np.dtype[Any]:
 
 def _merged_indptr(root: AdjacencyRows, patch: Patch[AdjacencyRows], nodes: int) -> Int64s:
     """The starts of the logical rows, after checking the starts in the root."""
-    if patch.nodes.size and not 0 <= int(patch.nodes[-1]) < nodes:  # they ascend, so the last one is the greatest
+    if patch.nodes.size and not 0 <= int(patch.nodes[-1]) < nodes:  # the nodes ascend, so the last one is the greatest
         raise _beyond(int(patch.nodes[-1]), nodes)
     known = root.indptr.size - 1
     degrees = np.zeros(nodes, np.int64)
@@ -270,7 +276,7 @@ def _merged_indptr(root: AdjacencyRows, patch: Patch[AdjacencyRows], nodes: int)
 
 
 def _blocks(indptr: Int64s, block: int) -> Iterator[tuple[int, int]]:
-    """Ranges of nodes with at most `block` edges each, but at least one node."""
+    """Ranges of nodes with at most `block` edges each, except that each range has at least one node."""
     low, nodes = 0, indptr.size - 1
     while low < nodes:
         high = max(int(np.searchsorted(indptr, indptr[low] + block, side="right")) - 1, low + 1)
@@ -286,14 +292,14 @@ def _column_type(root: AdjacencyRows, patch: Patch[AdjacencyRows], name: str) ->
 def _merged_column(
     root: AdjacencyRows, patch: Patch[AdjacencyRows], indptr: Int64s, name: str, low: int, high: int
 ) -> Array:
-    """One column of the logical rows of nodes low ≤ v < high."""
+    """One column of the logical rows for the nodes low ≤ v < high."""
     first, last = np.searchsorted(patch.nodes, [low, high])
     bounds = patch.rows.indptr[first : last + 1]
     dtype = _column_type(root, patch, name)
     tails = patch.rows.columns[name][bounds[0] : bounds[-1]].astype(dtype)
     out = np.empty(int(indptr[high] - indptr[low]), dtype)
-    # Copy the parts, because the kernel's other callers pass writable arrays: read-only maps would compile another
-    # variant.
+    # Copy the parts, because the kernel's other callers pass writable arrays. Read-only maps would cause another
+    # variant to be compiled.
     nodes, kept = patch.nodes[first:last].copy(), patch.kept[first:last].copy()
     merge_column(low, high, root.indptr, root.columns[name], Outline(nodes, kept, bounds - bounds[0]), tails, out)
     return out

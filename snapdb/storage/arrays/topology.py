@@ -1,7 +1,7 @@
-"""The topology of an edge type at a version: CSC arrays sorted by (destination, event time, edge id), as .npy files.
+"""The topology of an edge type at a version: CSC arrays in .npy files, sorted by (destination, event time, edge id).
 
-The arrays are built by an external sort: a first pass scatters edges into buckets of adjacent nodes (radix
-partitioning), and the buckets are then sorted in memory one by one.
+An external sort builds the arrays. A first pass scatters the edges into buckets of adjacent nodes (radix partitioning),
+and each bucket is then sorted in memory.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 _CHUNK = 1 << 20
-"""The number of edges scattered at once."""
+"""The number of edges that are scattered at once."""
 _OPTIONAL = {"time": np.dtype(np.int64), "until": np.dtype(np.int64), "weight": np.dtype(np.float64)}
 """The optional columns of edges, in addition to `node`, `indices` and `edge_id`."""
 
 _BUCKET_NODES = 14
 """The binary logarithm of the usual number of nodes per bucket."""
 _BUCKETS = 4096
-"""The maximum number of buckets. If it would be exceeded, buckets contain more nodes."""
+"""The maximum number of buckets. If it would be exceeded, each bucket contains more nodes."""
 _BUCKET_ROWS = 1 << 18
 """The number of edges per bucket above which buckets contain fewer nodes."""
 _THREADS = 2
@@ -65,9 +65,9 @@ class _RowShape(NamedTuple):
     nodes: int
     """The number of rows."""
     far_nodes: int
-    """The number of nodes of the neighbours' type. Indices are 0 ≤ id < far_nodes."""
+    """The number of nodes of the neighbours' type. Every index is in 0 ≤ id < far_nodes."""
     last_id: int
-    """The bound of edge ids: 0 ≤ id < last_id."""
+    """The exclusive upper bound of edge ids."""
     shift: int
     """The binary logarithm of the number of nodes per bucket."""
     columns: Mapping[str, np.dtype[Any]]
@@ -80,12 +80,12 @@ class _RowShape(NamedTuple):
 
 
 def _row_shape(nodes: int, far_nodes: int, last_id: int, rows: int, optional: Iterable[str]) -> _RowShape:
-    """The shape of rows with about `rows` edges and these optional columns.
+    """The shape for rows with about `rows` edges in total and these optional columns.
 
     >>> _row_shape(10_000_000, 100, 100, 100_000_000, ["time"]).buckets
     611
     """
-    # Buckets are few enough for their cursors to fit into the CPU cache, and small enough to be sorted in it.
+    # Buckets are few enough that their cursors fit into the CPU cache, and small enough to be sorted in it.
     shift = _BUCKET_NODES
     while nodes >> shift > _BUCKETS:
         shift += 1
@@ -104,7 +104,7 @@ class _BucketRows(NamedTuple):
     """The finished rows of one bucket."""
 
     ends: Int64s
-    """[nodes of the bucket] the end of each row, relative to the bucket's first edge."""
+    """[nodes of the bucket] The end of each row, relative to the bucket's first edge."""
     columns: dict[str, Array]
     """All columns except `node`."""
 
@@ -113,18 +113,18 @@ class _GroupedChunk(NamedTuple):
     """One chunk of edges grouped by bucket, in memory or in the temporary file."""
 
     starts: Int64s
-    """[buckets + 1] the start of each bucket in the chunk."""
+    """[buckets + 1] The start of each bucket in the chunk."""
     columns: dict[str, Array]
-    """The columns in memory. Empty if they are in the file."""
+    """The columns in memory, or an empty dict if they are in the file."""
     offsets: dict[str, int]
-    """The offset of each column in the file. Empty if they are in memory."""
+    """The offset of each column in the file, or an empty dict if the columns are in memory."""
 
 
 class _RowSort:
     """An external radix sort that receives edges in chunks and returns their rows by bucket."""
 
     def __init__(self, shape: _RowShape, memory: int, folder: Path | None = None) -> None:
-        """Keep chunks in memory up to `memory` bytes, and all further chunks in an unnamed file in `folder`."""
+        """Keep up to `memory` bytes of chunks in memory, and write later chunks to an unnamed file in `folder`."""
         self._shape = shape
         self._free = memory
         self._folder = folder
@@ -143,7 +143,7 @@ class _RowSort:
 
     @property
     def edges(self) -> int:
-        """The number of edges so far."""
+        """The number of edges added so far."""
         return sum(int(run.starts[-1]) for run in self._runs)
 
     def take(self, chunks: Iterable[Sequence[Mapping[str, Array]]]) -> Iterator[int]:
@@ -159,11 +159,11 @@ class _RowSort:
             yield int(run.starts[-1])
 
     def buckets(self) -> Iterator[_BucketRows]:
-        """The rows of every bucket, in order. Threads work on two buckets at a time."""
+        """Yield the rows of every bucket, in order. Threads process two buckets at a time."""
         return _ahead(self._bucket, range(self._shape.buckets), _THREADS)
 
     def _scattered(self, pieces: Sequence[Mapping[str, Array]]) -> _GroupedChunk:
-        """Group a chunk by bucket: one counting pass, then one scatter per column."""
+        """Group a chunk by bucket, with one counting pass and then one scatter per column."""
         shape = self._shape
         limits = {"node": shape.nodes, "indices": shape.far_nodes, "edge_id": shape.last_id}
         starts = np.zeros(shape.buckets + 1, np.int64)
@@ -183,12 +183,15 @@ class _RowSort:
         return _GroupedChunk(starts, columns, {})
 
     def _kept(self, run: _GroupedChunk) -> _GroupedChunk:
-        """The chunk, kept in memory while there is room and otherwise written to the temporary file."""
+        """Keep a chunk in memory while there is room, otherwise write it to the temporary file.
+
+        Returns the stored chunk.
+        """
         size = sum(values.nbytes for values in run.columns.values())
         if self._folder is None or size <= self._free:
             self._free -= size
             return run
-        # Once a chunk is in the file, all later chunks are also written there, so that chunks stay in arrival order.
+        # Once one chunk is in the file, all later chunks are also written there, so that chunks stay in arrival order.
         self._free = 0
         if self._file is None:
             file = TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115 -- closed with the sort
@@ -200,13 +203,13 @@ class _RowSort:
         return _GroupedChunk(run.starts, {}, offsets)
 
     def _bucket(self, bucket: int) -> _BucketRows:
-        """The sorted rows of a bucket: by node, then by (time, edge id)."""
+        """The rows of a bucket, sorted by node, then by (time, edge id)."""
         shape = self._shape
         ends = np.zeros(min(1 << shape.shift, shape.nodes - (bucket << shape.shift)), np.int64)
         local = self._column(bucket, "node")
         order = np.empty(local.size, np.int32 if local.size < 2**31 else np.int64)
         order_nodes(local, ends, order)
-        del local  # a hub's bucket is large: free each column as soon as it has been used
+        del local  # a hub's bucket is large, so free each column as soon as it has been used
         keys = [name for name in ("edge_id", "time") if name in shape.columns]
         columns = {name: self._picked(bucket, name, order) for name in keys}
         settle_rows(ends, columns[keys[-1]], columns["edge_id"], order)
@@ -214,14 +217,14 @@ class _RowSort:
         return _BucketRows(ends, columns | {name: self._picked(bucket, name, order) for name in others})
 
     def _picked(self, bucket: int, name: str, order: Array) -> Array:
-        """A column of a bucket in the order of its rows."""
+        """A bucket's column in the order of its rows."""
         values = self._column(bucket, name)
         out = np.empty_like(values)
         pick(values, order, out)
         return out
 
     def _column(self, bucket: int, name: str) -> Array:
-        """A column of a bucket, gathered from all chunks in arrival order."""
+        """A bucket's column, gathered from all chunks in arrival order."""
         spans = [(int(run.starts[bucket]), int(run.starts[bucket + 1])) for run in self._runs]
         values = np.empty(sum(stop - start for start, stop in spans), self._shape.columns[name])
         at = 0
@@ -249,14 +252,14 @@ def _ahead(function: Callable[[_Item], _Result], items: Iterable[_Item], limit: 
 
 
 def _frozen(values: Array) -> Array:
-    """A read-only view. Arrow's arrays are read-only too, so numba compiles a single variant."""
+    """A read-only view. Arrow's arrays are also read-only, so numba compiles only one variant."""
     view = values[:]
     view.flags.writeable = False
     return view
 
 
 def _check_range(name: str, values: Array, limit: int) -> None:
-    """Raise CorruptError if an id is not 0 ≤ id < limit."""
+    """Raise CorruptError if an id is not in 0 ≤ id < limit."""
     if values.size and (int(values.min()) < 0 or int(values.max()) >= limit):
         wrong = values[(values < 0) | (values >= limit)]
         what = "edge id" if name == "edge_id" else "node"
@@ -292,20 +295,20 @@ class EdgeArrays:
     """Edges in any order, with dense ids."""
 
     source: Int64s
-    """[edges] dense ids of sources."""
+    """[edges] The dense ids of the sources."""
     destination: Int64s
-    """[edges] dense ids of destinations."""
+    """[edges] The dense ids of the destinations."""
     edge_id: Array
-    """[edges] edge ids, int32 or int64."""
+    """[edges] Edge ids, int32 or int64."""
     time: Int64s | None
-    """[edges] event times, or None."""
+    """[edges] Event times, or None."""
     weight: Float64s | None
-    """[edges] weights, or None."""
+    """[edges] Weights, or None."""
     until: Int64s | None = None
-    """[edges] end times, or None."""
+    """[edges] End times, or None."""
 
     def sort_edges(self, nodes: int, far_nodes: int, *, outgoing: bool = False) -> AdjacencyRows:
-        """The rows of the destinations (or of the sources, if `outgoing`) in memory, each sorted by (time, edge id).
+        """Build the rows of the destinations (or sources, if `outgoing`) in memory, each sorted by (time, edge id).
 
         Args:
             nodes: The number of rows.
@@ -316,7 +319,8 @@ class EdgeArrays:
         near, far = (self.source, self.destination) if outgoing else (self.destination, self.source)
         given = {name: values for name in _OPTIONAL if (values := getattr(self, name)) is not None}
         parts = {"node": near, "indices": far, "edge_id": self.edge_id, **given}
-        last_id = int(self.edge_id.max(initial=-1)) + 1  # narrow ids, because the kernels of large builds sort such ids
+        # Narrow edge ids, because the kernels of large builds sort narrow ids.
+        last_id = int(self.edge_id.max(initial=-1)) + 1
         shape = _row_shape(nodes, far_nodes, last_id, count, given)
         indptr = np.zeros(nodes + 1, np.int64)
         types = {**shape.columns, "edge_id": self.edge_id.dtype}
@@ -337,20 +341,20 @@ class EdgeArrays:
 
 @dataclass(frozen=True, slots=True)
 class AdjacencyRows:
-    """Edges in rows, one row per node from which the edges are expanded."""
+    """Edges in rows. There is one row for each node from which edges are expanded."""
 
     indptr: Int64s
-    """[nodes + 1] the start of each row."""
+    """[nodes + 1] The start of each row."""
     indices: Array
-    """[edges] dense ids of the neighbours: int32, or int64 for more than 2^31 nodes."""
+    """[edges] The dense ids of the neighbours: int32, or int64 for more than 2^31 nodes."""
     edge_id: Array
-    """[edges] edge ids, int32 or int64."""
+    """[edges] Edge ids, int32 or int64."""
     time: Int64s | None
-    """[edges] event times, or None."""
+    """[edges] Event times, or None."""
     weight: Float64s | None
-    """[edges] weights, or None."""
+    """[edges] Weights, or None."""
     until: Int64s | None = None
-    """[edges] the end of each edge's validity, or 2^63 - 1 for an edge without one. None if the type has no end
+    """[edges] The end of each edge's validity, or 2^63 - 1 for an edge without an end. None if the type has no end
     times."""
 
     @property
@@ -360,11 +364,11 @@ class AdjacencyRows:
         return {name: values for name, values in named.items() if values is not None}
 
     def take(self, indptr: Int64s, positions: Int64s) -> AdjacencyRows:
-        """Rows with the edges at these positions."""
+        """Rows with the edges at the given positions."""
         return rows_of(indptr, {name: values[positions] for name, values in self.columns.items()})
 
     def write(self, directory: Path, prefix: str = "") -> Metadata:
-        """Write the arrays as .npy files whose names begin with `prefix`. Returns metadata for a manifest."""
+        """Write the arrays as .npy files whose names start with `prefix`. Returns metadata for a manifest."""
         for name, array in {"indptr": self.indptr, **self.columns}.items():
             np.save(directory / f"{prefix}{name}.npy", array)
         span = TimeSpan()
@@ -377,15 +381,15 @@ class LazyRows(NamedTuple):
     """Rows whose missing or damaged columns raise an error only when they are read."""
 
     indptr: Int64s
-    """[nodes + 1] the start of each row."""
+    """[nodes + 1] The start of each row."""
     indices: Array
-    """[edges] dense ids of the neighbours."""
+    """[edges] The dense ids of the neighbours."""
     columns: Mapping[str, Array | Callable[[], Array]]
-    """The other [edges] columns by name: an array, or a function that opens it or raises CorruptError."""
+    """The other [edges] columns by name. A value is an array, or a function that opens it or raises CorruptError."""
 
 
 def rows_of(indptr: Int64s, columns: Mapping[str, Array]) -> AdjacencyRows:
-    """Rows from columns by name. Optional columns may be missing."""
+    """Rows from columns by name. Optional columns can be missing."""
     return AdjacencyRows(indptr, **{name: columns.get(name) for name in _ARRAYS[1:]})  # type: ignore[arg-type]
 
 
@@ -404,15 +408,16 @@ def build_rows(
     """Write edges, given in any order, as rows sorted by (time, edge id), and return metadata for a manifest.
 
     Args:
-        batches: `source`, `destination`, `e_id` and optionally `time`, `until`, `weight`. Ids are dense.
+        batches: Batches of the columns `source`, `destination`, `e_id` and optionally `time`, `until` and `weight`. Ids
+            are dense.
         nodes: The number of rows.
         far_nodes: The number of nodes of the neighbours' type, which determines the dtype of `indices`.
         rows: The approximate number of edges.
-        last_id: The bound of edge ids, which determines their dtype.
+        last_id: The exclusive upper bound of edge ids, which determines their dtype.
         directory: The directory of the .npy files.
         outgoing: Whether rows belong to the sources instead of the destinations.
         memory: The maximum bytes of edges in memory. The remaining edges are written to an unnamed file in `directory`.
-        report: Called with the completed fraction of the work.
+        report: A function that is called with the completed fraction of the work.
 
     Raises:
         CorruptError: An id is out of range or missing.
@@ -431,7 +436,7 @@ def build_rows(
 
 
 def _write_sorted(sort: _RowSort, shape: _RowShape, directory: Path, progress: Callable[[float], None]) -> Metadata:
-    """Append the buckets to the files in order and return the files' metadata."""
+    """Append the buckets to the files in order. Returns the files' metadata."""
     edges, span, position = sort.edges, TimeSpan(), 0
     dtypes = {name: dtype for name, dtype in shape.columns.items() if name != "node"}
     with ExitStack() as stack:
@@ -486,7 +491,8 @@ def read_rows(directory: Path) -> AdjacencyRows:
     """The arrays that `AdjacencyRows.write` or `build_rows` wrote, memory-mapped.
 
     Raises:
-        CorruptError: An array is missing, or its dtype or length does not match the other arrays. Values are not read.
+        CorruptError: An array is missing, or its dtype or length does not match the other arrays. The values are not
+            read.
     """
     paths = {name: directory / f"{name}.npy" for name in _ARRAYS}
     arrays: dict[str, Any] = {name: map_array(path) if path.exists() else None for name, path in paths.items()}
@@ -498,7 +504,7 @@ def read_rows(directory: Path) -> AdjacencyRows:
 
 
 def open_rows(directory: PublishedDir, prefix: str = "") -> LazyRows:
-    """The arrays that `AdjacencyRows.write` or `build_rows` wrote, memory-mapped. Columns may be missing until read.
+    """The arrays that `AdjacencyRows.write` or `build_rows` wrote, memory-mapped. Missing columns fail only when read.
 
     Existing columns are mapped immediately, so that they outlive the directory. The manifest lists the columns, so that
     a missing file is not mistaken for a column that the edge type does not have.
@@ -522,7 +528,7 @@ def _open_column(directory: PublishedDir, prefix: str, name: str, edges: int) ->
 
 
 def _open_array(directory: PublishedDir, prefix: str, name: str, edges: int) -> Array:
-    """The array of a column, after a check of its file."""
+    """The array of a column, after checking its file."""
     array = directory.array(f"{prefix}{name}.npy")
     _check_array(directory.path / f"{prefix}{name}.npy", name, array, edges)
     return array

@@ -1,4 +1,5 @@
-"""Encoding of catalog values as text: dataclasses, columns and commit records, with their hash chain and log."""
+"""Encoding of catalog values as text: dataclasses, columns and commit records. Also the hash chain and the version log.
+"""
 
 import dataclasses
 import hashlib
@@ -20,13 +21,13 @@ from snapdb.types import Column
 _T = TypeVar("_T")
 
 MISREAD = (ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError, RecursionError)
-"""The exceptions that decoding a damaged value raises."""
+"""The exceptions that can occur when a damaged value is decoded."""
 
 _LATER = frozenset({"classes"})
 """Fields added in later releases. They are stored only if they have a value, so that older definitions keep their text
 and digest."""
 _GREATEST = 1 << 57
-"""The upper bound of times in microseconds: more than four thousand years."""
+"""The upper bound of times in microseconds, which corresponds to more than four thousand years."""
 _PIECE = re.compile(r"""\w+|"(?:[^"]|"")*"|'(?:[^']|'')*'|[(),\[\] ]""")
 """One token of a type: a word, a quoted name or text, or a bracket."""
 
@@ -58,7 +59,7 @@ def decode(kind: type[_T], text: str) -> _T:
 
 
 def is_sound(kind: Any, value: object) -> bool:
-    """Whether a value and all nested values have the annotated types. Integers must be in the range of times.
+    """Whether a value and all nested values have the annotated types. Integers must be within the range of times.
 
     >>> from snapdb.types import Period
     >>> is_sound(Period, Period(0, 1, 0)), is_sound(Period, Period(0, "1", 0))
@@ -85,9 +86,9 @@ def _hints(kind: type) -> dict[str, Any]:
 
 @cache
 def _builder(kind: Any) -> Callable[[Any], Any]:
-    """The function that builds a value of a type from parsed JSON.
+    """Return the function that builds a value of a type from parsed JSON.
 
-    Cached, because a catalog contains many values of the same type.
+    The function is cached because a catalog contains many values of the same type.
     """
     origin = typing.get_origin(kind)
     if origin is types.UnionType:
@@ -107,7 +108,7 @@ def _builder(kind: Any) -> Callable[[Any], Any]:
 
 
 def encode_columns(columns: Sequence[Column]) -> str:
-    """Columns as JSON.
+    """Encode columns as JSON.
 
     >>> encode_columns([Column("a", "INTEGER", True, 1)])
     '[["a", "INTEGER", true, 1, null]]'
@@ -116,7 +117,7 @@ def encode_columns(columns: Sequence[Column]) -> str:
 
 
 def decode_columns(text: str) -> tuple[Column, ...]:
-    """The columns encoded by `encode_columns`.
+    """Decode columns encoded by `encode_columns`.
 
     Raises:
         ValueError: The text is not from `encode_columns`, or a type is not valid. Types are inserted into SQL.
@@ -130,7 +131,7 @@ def decode_columns(text: str) -> tuple[Column, ...]:
 
 
 def _is_type(text: str) -> bool:
-    """Whether a text consists only of words, names and matching brackets, and therefore can only be a type.
+    """Whether a text consists only of words, names and matching brackets, so that it can only be a type.
 
     >>> _is_type('STRUCT("a b" INTEGER)[3]'), _is_type("INTEGER) FROM x --"), _is_type("INTEGER) + (1")
     (True, False, False)
@@ -183,7 +184,10 @@ def _log_text(versions: Iterable[tuple[int, str]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class VersionLog:
-    """The log of published versions and their hashes, stored next to the catalog, which reveals a forked history."""
+    """The log of published versions and their hashes.
+
+    It is stored next to the catalog, and reveals a forked history.
+    """
 
     directory: Path
 
@@ -192,13 +196,13 @@ class VersionLog:
         return self.directory / VERSION_LOG
 
     def append(self, version: int, hash_: str) -> None:
-        """Append a published version. An error leaves a gap, which is harmless."""
+        """Append a published version. An error leaves a gap in the log, which is harmless."""
         try:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         except OSError:
             return
         try:
-            # A crash may have truncated the last line: a newline before the new line keeps the new line readable.
+            # A crash may have truncated the last line. A newline before the new line keeps the new line readable.
             torn = (size := os.fstat(descriptor).st_size) and os.pread(descriptor, 1, size - 1) != b"\n"
             os.write(descriptor, (b"\n" if torn else b"") + _log_text([(version, hash_)]).encode())
         except OSError:
@@ -226,7 +230,7 @@ class VersionLog:
         self._path.write_text(_log_text(versions))
 
     def read(self) -> list[tuple[int, str]]:
-        """The versions of the log and their hashes, in the order of publication."""
+        """The versions in the log and their hashes, in the order of publication."""
         try:
             return list(_entries(self._path.read_bytes()))
         except OSError:
@@ -234,7 +238,7 @@ class VersionLog:
 
 
 def _newest(path: Path) -> tuple[int, str] | None:
-    """The last complete entry of the log, read from its end."""
+    """Read the last complete entry from the end of the log."""
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -245,7 +249,7 @@ def _newest(path: Path) -> tuple[int, str] | None:
 
 
 def _entries(text: bytes) -> Iterator[tuple[int, str]]:
-    """The complete lines. A crash can leave a partial line, or zeros."""
+    """Parse the complete lines. A crash can leave a partial line or zeros."""
     yield from ((int(version), hash_.decode()) for version, hash_ in _LINE.findall(text))
 
 

@@ -29,13 +29,13 @@ _PATIENCE = 10.0
 """Seconds to wait for another writer's short transaction."""
 
 _CHECKPOINT = 4 << 20
-"""The size in bytes from which the write-ahead log is checkpointed into the catalog, once there are no readers."""
+"""The size in bytes at which the write-ahead log is checkpointed into the catalog, once there are no readers."""
 
 _HEAD = "SELECT version, hash FROM versions ORDER BY version DESC LIMIT 1"
-"""The newest version and its hash."""
+"""Selects the newest version and its hash."""
 
 PUBLISHED_FOLDERS = ("snapshots/", "topology/", "features/")
-"""The folders of published directories. Garbage elsewhere consists of single files."""
+"""The folders of published directories. Garbage in other folders consists of single files."""
 
 _IN_FOLDERS = " OR ".join(f"path LIKE '{folder}%'" for folder in PUBLISHED_FOLDERS)
 
@@ -44,7 +44,7 @@ _Mark = Callable[[sqlite3.Connection, int, bool], None]
 
 
 class CatalogDb:
-    """The SQLite connection of a catalog. A version row is a commit: readers see all of a version or none of it."""
+    """The SQLite connection to a catalog. A version row is a commit, so readers see all of a version or none of it."""
 
     def __init__(self, db_dir: DatabaseDir) -> None:
         self._lock = threading.RLock()
@@ -84,7 +84,7 @@ class CatalogDb:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A read transaction, in which all SELECTs see one state of the catalog.
+        """Run the block in a read transaction, in which all SELECTs see one state of the catalog.
 
         Raises:
             CorruptError: The catalog cannot be read.
@@ -108,12 +108,13 @@ class CatalogDb:
 
     @contextmanager
     def writing(self, *, publishes: bool = False, counted: bool = True) -> Iterator[sqlite3.Connection]:
-        """The single write transaction. It commits if the block ends without an error.
+        """Run the block in the single write transaction, which commits if the block ends without an error.
 
         Args:
-            publishes: Whether it completes the running statement. All other effects of the statement can be repeated or
-                omitted.
-            counted: Whether it changes rows that loaded catalogs have read, which makes those catalogs stale.
+            publishes: Whether the transaction completes the running statement. All other effects of the statement can
+                be repeated or omitted.
+            counted: Whether the transaction changes rows that loaded catalogs have read, which makes those catalogs
+                stale.
 
         Raises:
             LockedError: Another writer did not finish in time.
@@ -130,10 +131,10 @@ class CatalogDb:
                     self._checkpoint()
 
     def _transaction(self, publishes: bool, counted: bool) -> Iterator[sqlite3.Connection]:
-        """A single write transaction, which is recorded in the version log if it publishes a version."""
+        """Run the block in a write transaction, which is recorded in the version log if it publishes a version."""
         try:
-            # IMMEDIATE makes SQLite acquire the write lock now. A transaction that reads before it writes could fail in
-            # between.
+            # IMMEDIATE makes SQLite acquire the write lock now. Otherwise, a transaction that reads before it writes
+            # could fail in between.
             self._connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
             raise _storage_error(error, "cannot write the catalog") from error
@@ -153,7 +154,7 @@ class CatalogDb:
         except BaseException:
             self._undo()
             raise
-        # Log the version after the commit: if it were logged first, a crash in between would look like a fork. A
+        # Log the version after the commit. If it were logged first, a crash in between would look like a fork. A
         # missing entry is harmless.
         if after != before:
             VersionLog(self._db_dir.path).append(*after)
@@ -164,7 +165,7 @@ class CatalogDb:
         return self._closed
 
     def close(self) -> None:
-        """Close the file. The last connection checkpoints the write-ahead log into it."""
+        """Close the file. The last connection to close checkpoints the write-ahead log into it."""
         with self._lock:
             if self._closed:
                 return
@@ -187,9 +188,9 @@ class CatalogDb:
             return False
 
     def _checkpoint(self) -> None:
-        """Checkpoint the write-ahead log into the catalog's file. Requires that there are no other users."""
+        """Checkpoint the write-ahead log into the catalog file. Requires that there are no other users."""
         try:
-            # A backup through SQLite may be reading: do not wait for it.
+            # Do not wait, because a backup through SQLite may be reading the log.
             self._connection.execute("PRAGMA busy_timeout = 0")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.DatabaseError:
@@ -224,20 +225,20 @@ class CatalogDb:
             self._connection.execute("ROLLBACK")
 
     def delete_pending(self) -> int:
-        """Delete every pending directory that no process is reading, and return the number of deleted directories."""
+        """Delete every pending directory that no process is reading. Returns the number of deleted directories."""
         paths = [row["path"] for row in self.rows(f"SELECT path FROM garbage WHERE {_IN_FOLDERS} ORDER BY path")]
         return sum(delete_unless_held(self.db_dir, path) for path in paths if self.db_dir.inside(path).exists())
 
 
 def _connect(db_dir: DatabaseDir) -> sqlite3.Connection:
-    """A connection to the catalog file. A writer creates the file if it is missing."""
+    """Connect to the catalog file. A writer creates the file if it is missing."""
     connection = sqlite3.connect(
         db_dir.catalog_uri, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
     )
     connection.row_factory = sqlite3.Row
     if not db_dir.read_only:
         connection.execute("PRAGMA journal_mode = WAL")
-        # FULL syncs the log at each commit: with NORMAL, a power failure could lose versions that were already reported
+        # FULL syncs the log at each commit. With NORMAL, a power failure could lose versions that were already reported
         # as published.
         connection.execute("PRAGMA synchronous = FULL")
         # `CatalogLock` determines whether there is a reader whose log must be kept.
@@ -311,14 +312,14 @@ def delete_unless_held(db_dir: DatabaseDir, path: str) -> bool:
 
 
 def upgrade(path: str | Path, *, disk: Disk | None = None) -> str:
-    """Upgrade the database at `path` to this release's format and return a line that reports the result.
+    """Upgrade the database at `path` to this release's format. Returns a line that reports the result.
 
     The old catalog is kept next to the new one. Table files are not changed. After a crash, the database has either the
     old or the new format, and the upgrade can be repeated.
 
     Raises:
         DatabaseError: No database exists at `path`, or the disk failed. Nothing was changed.
-        FormatError: It is not a snapdb database, or was written by a newer snapdb.
+        FormatError: The directory is not a snapdb database, or was written by a newer snapdb.
         LockedError: Another process uses the database.
     """
     if not (Path(path) / CATALOG).exists():
@@ -344,7 +345,7 @@ def upgrade(path: str | Path, *, disk: Disk | None = None) -> str:
 
 @contextmanager
 def _opened(db_dir: DatabaseDir) -> Iterator[tuple[sqlite3.Connection, CatalogLock]]:
-    """The catalog, in any format, and its lock. Both are closed when the block ends."""
+    """Open the catalog, in any format, and its lock. Both are closed when the block ends."""
     files = CatalogLock(db_dir)
     try:
         connection = _connect(db_dir)
@@ -358,7 +359,7 @@ def _opened(db_dir: DatabaseDir) -> Iterator[tuple[sqlite3.Connection, CatalogLo
 
 
 def _upgrade(db_dir: DatabaseDir, connection: sqlite3.Connection) -> str:
-    """Migrate the catalog after copying it and return a line that reports the result."""
+    """Copy the catalog, then migrate it. Returns a line that reports the result."""
     version = _old_format(db_dir, connection)
     if version == FORMAT:
         return f"nothing to do: {db_dir.path} already has format {version}, the newest one"
@@ -369,7 +370,7 @@ def _upgrade(db_dir: DatabaseDir, connection: sqlite3.Connection) -> str:
 
 
 def _old_format(db_dir: DatabaseDir, connection: sqlite3.Connection) -> int:
-    """The catalog's format, if it can be upgraded."""
+    """Return the catalog's format if it can be upgraded."""
     version, application = read_format(connection)
     if version == 0:
         raise DatabaseError(
@@ -381,14 +382,14 @@ def _old_format(db_dir: DatabaseDir, connection: sqlite3.Connection) -> int:
 
 
 def _back_up(db_dir: DatabaseDir, connection: sqlite3.Connection, version: int) -> Path:
-    """A synced copy of the catalog with an unused name."""
+    """Write a synced copy of the catalog with an unused name."""
     names = (f"{CATALOG}.format-{version}{'' if n == 1 else f'.{n}'}" for n in count(1))
     kept = next(db_dir.path / name for name in names if not (db_dir.path / name).exists())
     staging = db_dir.path / f".{kept.name}.tmp"
     db_dir.disk.remove(staging)
     with closing(sqlite3.connect(staging, isolation_level=None)) as copy:
         connection.backup(copy)
-        # Use a single file without a write-ahead log, which can be copied or opened separately.
+        # The copy is a single file without a write-ahead log, so it can be copied or opened separately.
         copy.execute("PRAGMA journal_mode = DELETE")
     db_dir.disk.settle(staging)
     db_dir.disk.rename(staging, kept)

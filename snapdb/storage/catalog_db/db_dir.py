@@ -1,4 +1,4 @@
-"""The database directory: creates a new one, and opens or rejects an existing one, on a local or network disk."""
+"""The database directory: creates a new one, and opens or rejects an existing one. Checks for network file systems."""
 
 import os
 import re
@@ -47,25 +47,25 @@ def _file_system(path: str, mounts: str) -> str | None:
             continue
         point = _OCTAL.sub(lambda octal: chr(int(octal[1], 8)), fields[4])
         inside = path == point or path.startswith(point if point.endswith("/") else f"{point}/")
-        # Use the longest mount point that is a prefix of the path. Of two mounts at the same point, the later one hides
-        # the earlier one.
+        # Use the longest mount point that is a prefix of the path. If two mounts have the same mount point, the later
+        # one hides the earlier one.
         if inside and (longest is None or len(point) >= longest[0]):
             longest = (len(point), kinds[0])
     return None if longest is None else longest[1]
 
 
 def file_system(path: Path, mounts: Path = _MOUNTS) -> str | None:
-    """The type of the file system that contains a path, which need not exist. None if the kernel lists no mounts."""
+    """The type of the file system that contains a path, which need not exist, or None if the kernel lists no mounts."""
     try:
-        # Mount points are bytes: latin-1 maps each byte to one character, like the octal escapes.
+        # Mount points are bytes. latin-1 maps each byte to one character, as the octal escapes do.
         text = mounts.read_bytes().decode("latin-1")
-    except OSError:  # not Linux, or hidden in a container
+    except OSError:  # not Linux, or hidden by a container
         return None
     return _file_system(os.fsencode(os.path.realpath(path)).decode("latin-1"), text)
 
 
 def _network_disk(path: Path, mounts: Path = _MOUNTS) -> str | None:
-    """The type of the network file system that contains a path, which need not exist. None for a local file system."""
+    """The type of a path's network file system, or None if the file system is local. The path need not exist."""
     kind = file_system(path, mounts)
     return kind if kind in _NETWORK else None
 
@@ -81,7 +81,7 @@ class DatabaseDir:
     disk: Disk = field(default_factory=Disk)
     """The file operations of the database."""
     immutable: bool = False
-    """Whether no process can write to the catalog while it is open, so that SQLite needs neither locks nor additional
+    """Whether no process can write to the catalog while it is open. SQLite then needs neither locks nor additional
     files."""
 
     @property
@@ -89,7 +89,7 @@ class DatabaseDir:
         return self.path / CATALOG
 
     def inside(self, path: str) -> Path:
-        """The absolute form of a relative path from the catalog.
+        """The absolute path for a relative path in the catalog.
 
         Raises:
             CorruptError: The path is outside the database directory.
@@ -151,18 +151,18 @@ def open_db_dir(
     older: bool = False,
     mounts: Path = _MOUNTS,
 ) -> DatabaseDir:
-    """The database directory at `path`, which is created if it does not exist. Its parent directory must exist.
+    """Open the database directory at `path`, or create it if it does not exist. Its parent directory must exist.
 
     Args:
         path: The path of the database.
         read_only: Whether to open it for reading only.
         make: Whether to create a missing database. Otherwise, or with `read_only`, a missing database is an error.
-        disk: The file operations, or None for those of the system.
+        disk: The file operations, or None for the system's.
         older: Whether to accept a database in an older format, in order to upgrade it.
         mounts: The kernel's list of mounts.
 
     Raises:
-        DatabaseError: `path` is not UTF-8, is a file, does not exist, cannot be created, or is on a network disk.
+        DatabaseError: `path` is not valid UTF-8, is a file, does not exist, cannot be created, or is on a network disk.
         FormatError: The directory contains something that is not a database, or a database in a newer or older format.
     """
     path = Path(os.path.abspath(path))
@@ -187,7 +187,7 @@ def open_db_dir(
 
 
 def _check_name(path: Path) -> None:
-    """Check that a path can be opened by DuckDB, which requires UTF-8, and by the kernel, which ends paths at NUL."""
+    """Check that a path is valid for DuckDB, which requires UTF-8, and for the kernel, which ends paths at NUL."""
     shown = os.fsencode(path).decode(errors="replace")
     if not _is_utf8(path):
         raise DatabaseError(
@@ -250,7 +250,7 @@ def _named_nearly(path: Path) -> Path | None:
 
 
 def _missing_directory(path: Path) -> str | None:
-    """The first directory above `path` that does not exist, with a hint, or None if the parent directory exists."""
+    """The first missing directory above `path`, with a hint, or None if the parent directory exists."""
     parent = path.absolute().parent
     if os.path.isdir(parent):
         return None
@@ -283,7 +283,7 @@ def _make(db_dir: DatabaseDir) -> None:
 
 
 def file_id(path: Path) -> tuple[int, int] | None:
-    """The device and inode of a file, which do not change when it is written. None if the file does not exist."""
+    """The device and inode of a file, which do not change when it is written, or None if the file does not exist."""
     try:
         status = path.stat()
     except OSError:
@@ -299,7 +299,7 @@ def check_in_place(path: Path, opened: tuple[int, int] | None = None) -> None:
         opened: The `file_id` of the catalog that was opened, if known.
 
     Raises:
-        DatabaseError: The database was moved, removed, or replaced by another one.
+        DatabaseError: The database was moved, removed or replaced by another one.
     """
     current = file_id(path / CATALOG)
     if current is None:
@@ -318,7 +318,7 @@ def check_in_place(path: Path, opened: tuple[int, int] | None = None) -> None:
 
 @contextmanager
 def raise_if_replaced(path: Path) -> Iterator[None]:
-    """If a file is missing because the database was moved or removed, report that instead of damage.
+    """If a file is missing because the database was moved or removed, report the move or removal instead of damage.
 
     Raises:
         DatabaseError: The database was moved, removed or replaced.
@@ -334,20 +334,20 @@ def raise_if_replaced(path: Path) -> Iterator[None]:
 
 
 def _check_catalog(db_dir: DatabaseDir, older: bool) -> None:
-    """Reject a file that is not a snapdb catalog, has a newer format or, unless `older`, has an older format."""
+    """Reject a file that is not a snapdb catalog, or whose format is newer or (unless `older`) older."""
     try:
         size = db_dir.catalog.stat().st_size
     except OSError as error:
         raise DatabaseError(f"cannot read {db_dir.catalog}: {error.strerror}", code="cannot-read") from error
-    if not size:  # another process is just creating it, unless tables already exist
+    if not size:  # another process is creating it right now, unless tables already exist
         if any((db_dir.path / folder).exists() for folder in ("tables", "ids", "snapshots")):
             raise CorruptError(
                 f"{db_dir.catalog} is empty, but the directory contains tables; restore it from a backup",
                 code="damaged-catalog",
             )
         return
-    # Read the file through SQLite: POSIX releases all of a process's locks on a file when the process closes any
-    # descriptor of that file, including the locks of its open connections.
+    # Read the file through SQLite. When a process closes any descriptor of a file, POSIX releases all of the process's
+    # locks on that file, including the locks of its open connections.
     try:
         with closing(sqlite3.connect(db_dir.catalog_uri, uri=True, isolation_level=None)) as connection:
             version, application = read_format(connection)

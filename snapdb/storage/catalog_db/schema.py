@@ -1,4 +1,4 @@
-"""The catalog's schema, as an ordered tuple of migrations: a catalog of format n has the first n applied."""
+"""The catalog's schema, as an ordered tuple of migrations. A catalog of format n has the first n migrations applied."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from snapdb.types import Column
 _PUT = re.compile(r'^(\d+) puts (".*"), whose manifest has sha256 ([0-9a-f]{64})$', re.MULTILINE)
 _REPLACED = "its task was replaced meanwhile"
 
-APPLICATION_ID = 0x534E4150  # "SNAP": identifies a SQLite file as a catalog of snapdb
+APPLICATION_ID = 0x534E4150  # "SNAP" identifies a SQLite file as a snapdb catalog
 _FIRST = """
     CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     INSERT INTO facts VALUES ('changes', '0');
@@ -257,7 +257,7 @@ def _path(text: str) -> str:
         return text
 
 
-# From format 1 to 2: columns get field numbers, and versions get the commit records that are hashed.
+# Migration from format 1 to 2: columns get field numbers, and versions get hashed commit records.
 
 
 def _add_fields(connection: Connection) -> None:
@@ -278,7 +278,8 @@ def _rechain(connection: Connection) -> None:
     rows = connection.execute("SELECT version, time, message, author, hash FROM versions ORDER BY version").fetchall()
     for version, time, message, author, old in rows:
         changes = _changes(connection, version)
-        if version == rows[-1][0]:  # format 1 did not record the versions of ids: the newest version gets all of them
+        # Format 1 did not record the versions of ids, so the newest version gets all of them.
+        if version == rows[-1][0]:
             changes += _ids(connection)
         facts = {"version": version, "time": time, "message": message, "author": author, "format 1": old}
         text = facts_text({**facts, "changes": changes})
@@ -321,7 +322,7 @@ class _Migration(NamedTuple):
     """A migration from one catalog format to the next."""
 
     sql: str
-    """SQL statements, each terminated by a semicolon and a newline."""
+    """SQL statements, each of which ends with a semicolon and a newline."""
     then: tuple[Callable[[Connection], None], ...] = ()
     """The functions that complete the migration after the SQL statements."""
 
@@ -337,13 +338,13 @@ _MIGRATIONS: tuple[_Migration, ...] = (
 )
 
 FORMAT = len(_MIGRATIONS)
-"""The catalog format of this release: the number of migrations."""
+"""The catalog format of this release, which is the number of migrations."""
 
 
 def migrate(connection: sqlite3.Connection, disk: Disk) -> None:
     """Apply the missing migrations in one transaction.
 
-    If two processes create the same database at once, the first one applies them.
+    If two processes create the same database at once, only the first one applies them.
     """
     connection.execute("BEGIN IMMEDIATE")
     try:

@@ -15,21 +15,22 @@ from snapdb.storage.catalog_db.locks import try_lock
 from snapdb.types import Cause, RunExport, RunState, Task, TaskRun
 
 _REPLACED = "its task was replaced meanwhile"
-"""A line in a run's log."""
+"""The log line for a run whose task was replaced."""
 
 _KEPT = 10_000
-"""The number of most recent runs kept per task. At one run every eight minutes, they cover eight weeks."""
+"""The number of most recent runs that are kept for each task. At one run every eight minutes, they cover eight
+weeks."""
 _OLD = """
     DELETE FROM runs WHERE task = ?1 AND run <= ?2 AND state <> 'running' AND retry IS NULL
     AND run IS NOT (SELECT max(run) FROM runs WHERE task = ?1 AND state = 'ok')
 """
-"""Deletes old runs, except the last successful run, from which changes are counted, and runs that are active or wait
-for a retry (after 10,000 missed ones)."""
+"""Deletes old runs. Keeps the last successful run, from which changes are counted, and runs that are active or wait for
+a retry (after 10,000 missed ones)."""
 _LOOSE = """
     DELETE FROM exports WHERE task = ?1 AND run <= ?2
     AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.task = exports.task AND runs.run = exports.run)
 """
-"""Deletes the exports of runs that are no longer on record."""
+"""Deletes the exports of runs that are no longer recorded."""
 _FIELDS = tuple(each.name for each in fields(TaskRun))
 _SELECT = f"SELECT {', '.join(_FIELDS)} FROM runs"
 _THIS = "WHERE task = ? AND run = ? AND attempt = ?"
@@ -38,8 +39,8 @@ _UNENDED: dict[str, Any] = {"ended": None, "published": (), "retry": None, "rows
 _GOING = f"{_THIS} AND state = 'running' AND holder = ?"
 """The condition that a run is running and that no other process has taken over its record."""
 LEASE_TTL = 6.0
-"""Seconds without a heartbeat after which a leader is considered dead, measured by its own monotonic clock and by those
-of the other processes."""
+"""Seconds without a heartbeat after which a leader is considered dead. Both the leader and the other processes measure
+them with their own monotonic clocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class TaskRows:
     connection: sqlite3.Connection
 
     def put(self, task: Task, before: Task | None) -> Task:
-        """Inside a transaction, insert a task or replace `before`, and return the task with its id.
+        """Insert a task, or replace `before` with it, inside a transaction. Returns the task with its id.
 
         A task that replaces another one inherits its id and runs. None of these runs is retried.
 
@@ -60,7 +61,7 @@ class TaskRows:
             put = replace(task, id=before.id)
             self.alter(before, put, put.created)
             # An attempt that waits for a retry would continue in the middle of a different body. A running attempt is
-            # settled by its process.
+            # settled by its own process.
             self.connection.execute("UPDATE runs SET retry = NULL WHERE task = ?", (put.id,))
             note = "UPDATE runs SET replaced = 1, log = log || ? WHERE task = ? AND state = 'running'"
             self.connection.execute(note, (f"{_REPLACED}\n", put.id))
@@ -81,13 +82,13 @@ class TaskRows:
             before: The task as it was read.
             after: The task with the new definition.
             since: The time up to which scheduled runs are settled, so that they neither start nor count as missed. None
-                leaves it unchanged.
+                leaves this time unchanged.
 
         Raises:
             CommitConflict: The task was altered or dropped concurrently.
         """
-        # Compare and swap on the whole definition, so that a change between reading and writing is a conflict and not a
-        # lost update.
+        # Compare and swap the whole definition, so that a change between reading and writing causes a conflict instead
+        # of a lost update.
         updated = self.connection.execute(
             "UPDATE tasks SET name = ?, folded = ?, definition = ?, considered = coalesce(?, considered) "
             "WHERE id = ? AND definition = ?",
@@ -97,7 +98,7 @@ class TaskRows:
             raise _moved(before, "altered, replaced or dropped")
 
     def drop(self, task: Task) -> None:
-        """Delete a task inside a transaction. Its runs stay on record, and none is retried.
+        """Delete a task inside a transaction. Its runs remain recorded, and none of them is retried.
 
         Raises:
             CommitConflict: The task was dropped concurrently.
@@ -159,10 +160,12 @@ class RunRows:
         return self._add(task, "schedule", "missed", scheduled, error=why)
 
     def retry(self, run: TaskRun, holder: str, started: int) -> TaskRun:
-        """Record the next attempt of a run that waits for a retry. It continues after the completed statements.
+        """Record the next attempt of a run that waits for a retry.
+
+        The attempt continues after the completed statements.
 
         Raises:
-            CommitConflict: Another process has started the attempt, or the run no longer waits.
+            CommitConflict: Another process has started the attempt, or the run no longer waits for one.
         """
         # The step comes from the row because `run` may have been read before the row changed.
         waited = self.connection.execute(
@@ -192,8 +195,8 @@ class RunRows:
             state: Its final state.
             ended: The time at which it ended.
             rows: The number of rows that it wrote.
-            bytes: The bytes that it wrote.
-            error: The error that ended it, if any.
+            bytes: The number of bytes that it wrote.
+            error: The error with which it failed, if any.
             log: Lines for its log.
             retry: The time of the retry, if any.
 
@@ -213,7 +216,8 @@ class RunRows:
 
     def note_export(self, run: TaskRun, export: RunExport) -> None:
         """Record a folder that an active run is about to publish. Raises the same errors as `end`."""
-        # This changes nothing, but raises an error if the run was given up. Its export must then not be recorded.
+        # This changes nothing, but raises an error if the run was given up, because its export must then not be
+        # recorded.
         self._change(run, "UPDATE runs SET holder = holder")
         row = (*_key(run), export.statement, export.path, export.sha256)
         self.connection.execute("INSERT OR REPLACE INTO exports VALUES (?, ?, ?, ?, ?, ?)", row)
@@ -224,26 +228,26 @@ class RunRows:
         return [RunExport(*row) for row in self.connection.execute(sql, (run.task, run.run))]
 
     def find(self, run: TaskRun) -> TaskRun | None:
-        """The current record of the run. None if it is no longer on record."""
+        """The current record of the run, or None if it is no longer recorded."""
         row = self.connection.execute(f"{_SELECT} {_THIS}", _key(run)).fetchone()
         return None if row is None else _run(row)
 
     def read(self, *, task: int | None = None, state: RunState | None = None) -> Iterator[TaskRun]:
-        """The runs on record with this task and state, by task, oldest first."""
+        """The recorded runs with this task and state, grouped by task, oldest first."""
         given = {name: value for name, value in (("task", task), ("state", state)) if value is not None}
-        # Include only the conditions that apply: with constant conditions, SQLite would not use the partial index of
+        # Include only the conditions that apply. With constant conditions, SQLite would not use the partial index of
         # the few running runs.
         where = " AND ".join(["1", *(f"{name} = :{name}" for name in given)])
         return map(_run, self.connection.execute(f"{_SELECT} WHERE {where} ORDER BY task, run, attempt", given))
 
     def waiting(self) -> list[TaskRun]:
-        """Failed attempts that wait for a retry, ordered by due time."""
+        """The failed attempts that wait for a retry, ordered by due time."""
         return [
             _run(row) for row in self.connection.execute(f"{_SELECT} WHERE retry IS NOT NULL ORDER BY retry").fetchall()
         ]
 
     def last_ok(self, task: int) -> TaskRun | None:
-        """The last successful run of a task, or None."""
+        """The last successful run of a task, or None if there is none."""
         sql = f"{_SELECT} WHERE task = ? AND state = 'ok' ORDER BY run DESC, attempt DESC LIMIT 1"
         row = self.connection.execute(sql, (task,)).fetchone()
         return None if row is None else _run(row)
@@ -288,7 +292,7 @@ class RunRows:
         return self._insert(run)
 
     def _insert(self, run: TaskRun) -> TaskRun:
-        """Insert a run. Raises CommitConflict if it is already on record."""
+        """Insert a run. Raises CommitConflict if it is already recorded."""
         row = {name: getattr(run, name) for name in _FIELDS} | {"published": json.dumps(run.published)}
         marks = ", ".join(f":{name}" for name in _FIELDS)
         inserted = self.connection.execute(
@@ -309,7 +313,7 @@ class RunMark:
 
     run: TaskRun
     statement: int = 0
-    """The number of the running statement, from 1."""
+    """The number of the running statement, starting at 1."""
 
     def __call__(self, connection: sqlite3.Connection, head: int, publishes: bool) -> None:
         """Record a transaction that is about to commit. See `connection._Mark` for the arguments.
@@ -329,7 +333,10 @@ class RunMark:
 
 
 class RunLock:
-    """A task's lock, held until `release` or the end of the process, so that the task has only one run at a time."""
+    """A task's lock, which allows only one run of the task at a time.
+
+    Held until `release` or the end of the process.
+    """
 
     def __init__(self, db_dir: DatabaseDir, task: int) -> None:
         folder = db_dir.path / "runs"
@@ -377,25 +384,25 @@ class Leader(NamedTuple):
     pid: int
     """The leader's process id."""
     since: int
-    """The time at which it became the leader: microseconds since 1970 UTC."""
+    """The time at which it became the leader, in microseconds since 1970 UTC."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderLease:
-    """The row of the leader, whose lease is renewed by heartbeats."""
+    """The leader's catalog row. Heartbeats renew its lease."""
 
     catalog_db: CatalogDb
 
     def read(self) -> Leader | None:
-        """The leader on record, dead or alive. None if there is no leader on record."""
+        """The recorded leader, dead or alive, or None if no leader is recorded."""
         rows = self.catalog_db.rows("SELECT holder, beat, host, pid, since FROM leader")
         return Leader(*rows[0]) if rows else None
 
     def acquire(self, me: Leader, silent: Leader | None) -> bool:
         """Become the leader if there is none, or if `silent` has had no heartbeat since it was read.
 
-        Returns whether the lease was acquired. The row is compared and replaced in one transaction, so only one of
-        several candidates wins.
+        Returns whether the lease was acquired. The row is compared and replaced in one transaction, so only one
+        candidate wins.
         """
         with self.catalog_db.writing(counted=False) as connection:
             row = connection.execute("SELECT holder, beat FROM leader").fetchone()
@@ -413,13 +420,13 @@ class LeaderLease:
             return bool(connection.execute("UPDATE leader SET beat = beat + 1 WHERE holder = ?", (holder,)).rowcount)
 
     def release(self, holder: str) -> None:
-        """Give up the lease, so that the next leader need not wait until it expires."""
+        """Give up the lease, so that the next leader does not have to wait until it expires."""
         with self.catalog_db.writing(counted=False) as connection:
             connection.execute("DELETE FROM leader WHERE holder = ?", (holder,))
 
 
 def check_leader(connection: sqlite3.Connection, holder: str) -> None:
-    """Check, inside a transaction of the leader, that the holder is the leader.
+    """Check, inside a leader's transaction, that the holder is still the leader.
 
     Raises:
         CommitConflict: Another process took over.
