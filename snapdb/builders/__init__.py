@@ -1,1 +1,1 @@
-"""Builders of a snapshot's arrays: dense ids, adjacencies, features, and the files that contain them."""
+"""Builders of a snapshot's arrays: dense ids, adjacencies and features, and the files that contain them."""

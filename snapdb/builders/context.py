@@ -10,17 +10,17 @@ from snapdb.sql_engine import SqlSession
 from snapdb.storage.store import Store
 
 Progress = Callable[[str, float | None], None]
-"""Called with the current step and its completed share (0 to 1), or None if the share is unknown."""
+"""A function that is called with the current step and its completed share (0 to 1), or None if the share is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildContext:
-    """The store to build in, progress reports and stop requests."""
+    """The store in which to build, progress reports and stop requests."""
 
     store: Store
     """The database."""
     progress: Progress | None
-    """Receives progress reports, or None for no reports."""
+    """Receives progress reports. None disables them."""
     stopped: threading.Event
     """Set by a stop request."""
 
@@ -30,12 +30,12 @@ class BuildContext:
             self.progress(what, share)
 
     def step(self, what: str, share: float | None) -> None:
-        """Check for a stop request, then report. Call this between two steps of work outside SQL."""
+        """Check for a stop request, then report. Must be called between two steps of work outside SQL."""
         self.check_stopped()
         self.report(what, share)
 
     def watching(self, session: SqlSession, what: str) -> AbstractContextManager[None]:
-        """Report the progress of the session's query during the block."""
+        """Report the progress of the session's query while the block runs."""
         if self.progress is None:
             return nullcontext()
         self.report(what, None)

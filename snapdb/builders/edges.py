@@ -1,6 +1,6 @@
-"""The edges of a graph as a stream of dense ids, in one pass over their table.
+"""The edges of a graph as a stream of dense ids, read in one pass over their table.
 
-Integer keys are mapped to dense ids without a join: by arithmetic if keys are consecutive, otherwise by a lookup table.
+Integer keys are mapped to dense ids without a join. Consecutive keys use arithmetic, and others use a lookup table.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ from snapdb.storage.tables.id_maps import IdMap
 from snapdb.types import Column, Segment
 
 _KeyLookup = Callable[[Int64s], Int64s]
-"""[keys] → their dense ids, or -1 for keys that do not exist."""
+"""A function that maps [keys] to their dense ids, or to -1 for keys that do not exist."""
 
 NO_KEY = FOREVER
 """The key that represents NULL. No id map with a lookup contains it."""
@@ -30,18 +30,18 @@ NO_KEY = FOREVER
 _BATCH = 500_000
 """The number of rows per read."""
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
-"""The types of keys that are looked up without a join."""
+"""The key types that are looked up without a join."""
 _SPARSE = 8
-"""The maximum ratio of key range to key count at which a lookup table covers the whole range."""
+"""The maximum ratio of key range to key count for which a lookup table covers the whole range."""
 _REMEMBERED = 1 << 16
 """The number of files whose order is cached."""
 
 _in_order_files: set[Segment] = set()
-"""Files of keys that are known to ascend with their ids. Files never change, and their names are never reused."""
+"""Files in which keys are known to ascend with their ids. Files never change, and their names are never reused."""
 
 
 class _Run(NamedTuple):
-    """A run of consecutive keys: first, first + 1, … have the dense ids start, start + 1, …"""
+    """A run of consecutive keys. The keys first, first + 1, … have the dense ids start, start + 1, …"""
 
     first: int
     """The first key."""
@@ -55,10 +55,10 @@ def _key_lookup(session: SqlSession, vertices: VertexData, key_type: str, *, eve
     """Return a lookup of keys among the given vertices, or None if the keys are not integers or are too sparse.
 
     Args:
-        session: The session that reads keys.
+        session: The session that reads the keys.
         vertices: The vertices.
         key_type: The type of the key column.
-        ever: Whether vertices of any version count, rather than only those of this version.
+        ever: Whether to include vertices of all versions, instead of only this version's vertices.
     """
     map_ = vertices.id_map
     if key_type not in _INTEGERS or not (runs := _runs(session, map_, vertices.rows.root)):
@@ -69,7 +69,7 @@ def _key_lookup(session: SqlSession, vertices: VertexData, key_type: str, *, eve
     first, last = min(r.first for r in runs), max(r.first + r.length for r in runs) - 1
     if last - first >= _SPARSE * map_.limit + 1_000_000:
         return None
-    # A dense table has 8 bytes per possible key, and a lookup is one read without hashing.
+    # A dense table needs 8 bytes per possible key, and a lookup is a single read without hashing.
     dense = np.full(last - first + 1, -1, np.int64)
     source = vertices.known if ever else vertices.dense
     for batch in session.reader(f"SELECT CAST(k0 AS BIGINT) AS k0, dense FROM ({source})", rows=_BATCH):
@@ -84,14 +84,14 @@ def run_lookup(session: SqlSession, map_: IdMap, root: Path) -> _KeyLookup | Non
 
 
 def _runs(session: SqlSession, map_: IdMap, root: Path) -> list[_Run]:
-    """Return the key range of each file of the map, or nothing if the keys are not consecutive integers."""
+    """Return the key range of each file in the map, or an empty list if the keys are not consecutive integers."""
     if len(map_.columns) > 1 or not map_.limit or map_.columns[0].type not in _INTEGERS:
         return []
     rows = session.rows(key_bounds(map_.segments, root))
     bounds = {path: (low, high) for path, low, high in rows if low is not None and high is not None}
     ranges = []
     for segment in map_.segments:
-        # Bounds come from the statistics in the footers of Parquet files, so no key is read.
+        # The bounds come from the statistics in the footers of Parquet files, so no keys are read.
         low, high = bounds.get(str(root / segment.path), (0, -1))
         if high < low or high >= NO_KEY:
             return []
@@ -100,7 +100,7 @@ def _runs(session: SqlSession, map_: IdMap, root: Path) -> list[_Run]:
 
 
 def _in_order(session: SqlSession, map_: IdMap, root: Path, runs: list[_Run]) -> bool:
-    """Return whether each file has every key of its range, in ascending order of ids. A merged file may not."""
+    """Return whether each file contains every key of its range, in ascending order of ids. A merged file may not."""
     files = list(zip(runs, map_.segments, strict=True))
     if any(run.length != file.rows for run, file in files):
         return False
@@ -115,7 +115,7 @@ def _in_order(session: SqlSession, map_: IdMap, root: Path, runs: list[_Run]) ->
     (count,) = session.rows(f"SELECT count(*) FROM ({known}) WHERE {' OR '.join(each)}")[0]
     if int(count) != sum(run.length for run, _ in new):
         return False
-    # Limits memory use. Files that are no longer cached are checked again.
+    # This limits memory use. Files that are no longer cached are checked again.
     if len(_in_order_files) + len(new) > _REMEMBERED:
         _in_order_files.clear()
     _in_order_files.update(file for _, file in new)
@@ -123,7 +123,7 @@ def _in_order(session: SqlSession, map_: IdMap, root: Path, runs: list[_Run]) ->
 
 
 def _by_runs(runs: list[_Run]) -> _KeyLookup:
-    """Return the arithmetic lookup, which finds the run of a key by binary search."""
+    """Return the arithmetic lookup, which finds a key's run by binary search."""
     ordered = sorted(runs, key=lambda run: run.first)
     columns = ([r.first for r in ordered], [r.length for r in ordered], [r.start for r in ordered])
     return partial(look_up_runs, *(np.array(values, np.int64) for values in columns))
@@ -148,7 +148,7 @@ class DenseEdges:
     """Edges as record batches of source, destination, e_id and, if they exist, time, until and weight.
 
     All columns are int64, except for weights, which are float64. Rows are in table order if that is cheap. Iteration
-    raises DataError at the first edge that breaks a rule. Under ON DANGLING SKIP, dangling edges are skipped and
+    raises DataError at the first edge that violates a rule. Under ON DANGLING SKIP, dangling edges are skipped and
     counted.
     """
 
@@ -156,10 +156,10 @@ class DenseEdges:
         """Read the edges of `rows`, a SELECT like that of `edge_rows`.
 
         Args:
-            session: The session that reads them.
+            session: The session that reads the edges.
             data: The edge type.
             rows: The SELECT.
-            gone: Whether the edges were removed. Such edges were checked when they were added, and their ends may be
+            gone: Whether the edges were removed. Removed edges were checked when they were added, and their ends can be
                 keys of any version.
         """
         self.skipped = 0
@@ -180,14 +180,14 @@ class DenseEdges:
             seen += batch.num_rows
             self.skipped += batch.num_rows - dense.num_rows
             yield dense
-        if not all(lookups):  # a join omits dangling edges, which the row count reveals
+        if not all(lookups):  # a join omits dangling edges, which are detected by the row count
             (rows,) = self._session.rows(f"SELECT count(*) FROM ({self._rows})")[0]
             self.skipped += rows - seen
         if self.skipped and element.on_dangling == "ERROR" and not self._gone:
             self._refuse()
 
     def _lookups(self) -> list[_KeyLookup | None]:
-        """Return the lookups for sources and destinations; a lookup is None if a join is needed."""
+        """Return the lookups for sources and for destinations. A lookup is None if a join is needed."""
         element, joined = self._data.rows.element, {}
         lookups = []
         for key, vertices in (
@@ -208,7 +208,7 @@ class DenseEdges:
         return pa.Table.from_batches(list(self))
 
     def _dense(self, batch: pa.RecordBatch, lookups: Sequence[_KeyLookup | None]) -> pa.RecordBatch | None:
-        """Return a batch with dense ends and without dangling edges, or None if an edge breaks another rule."""
+        """Return a batch with dense ends and without dangling edges, or None if an edge violates another rule."""
         columns: dict[str, Any] = dict(zip(batch.schema.names, batch.columns, strict=True))
         if any(columns[name].null_count for name in ("time", "weight") if name in columns):
             return None
@@ -218,7 +218,7 @@ class DenseEdges:
         arrays = {name: _numpy(column) for name, column in columns.items()}
         if "weight" in arrays and bool(np.isnan(arrays["weight"]).any()):
             return None
-        # The arrays show only that some edge is invalid. For the message, SQL determines which one.
+        # The arrays only show that some edge is invalid. SQL determines which edge, for the error message.
         if "until" in arrays and bool(((arrays["until"] < arrays["time"]) | (arrays["until"] == STATIC)).any()):
             return None
         dangling = (arrays["source"] < 0) | (arrays["destination"] < 0)
@@ -227,7 +227,7 @@ class DenseEdges:
         return pa.RecordBatch.from_pydict(arrays)
 
     def _refuse(self) -> NoReturn:
-        """Raise the error with examples, which a second query finds because the fast path counts nothing."""
+        """Raise the error with examples. A second query finds them, because the fast path counts nothing."""
         check_edges(self._session, self._data, self._rows)
         raise AssertionError("unreachable: edges that break a rule in one pass break it in the next")
 
@@ -238,7 +238,7 @@ def _numpy(column: Any) -> Array:
 
 
 def _query(data: EdgeData, rows: str, looked_up: Sequence[bool], gone: bool) -> str:
-    """Return SELECT source, destination, e_id, … An end is its key if `looked_up`, else its dense id by a join."""
+    """Return SELECT source, destination, e_id, … An end is its key if `looked_up`, otherwise a dense id from a join."""
     element = data.rows.element
     chosen, joins = [], []
     sides = (
@@ -263,6 +263,6 @@ def _query(data: EdgeData, rows: str, looked_up: Sequence[bool], gone: bool) -> 
 
 
 def _time(column: Column, *, static: bool) -> str:
-    """Return SQL for the time of an edge, which is STATIC for NULL under NULLS STATIC."""
+    """Return SQL for an edge's time. Under NULLS STATIC, the time of an edge with NULL is STATIC."""
     time = time_expression(column, "e.")
     return f"CASE WHEN e.{quote(column.name)} IS NULL THEN {STATIC} ELSE {time} END" if static else time

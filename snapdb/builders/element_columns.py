@@ -1,4 +1,4 @@
-"""Table columns that a sampler needs in addition to the snapshot's arrays: weights and births."""
+"""The table columns that a sampler needs in addition to the snapshot's arrays: weights and births."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Reading:
     snapshot: Snapshot
     """The snapshot."""
     view: GraphView
-    """The arrays of the snapshot."""
+    """The snapshot's arrays."""
     id_maps: Mapping[str, IdMap]
     """Vertex type → its id map."""
     rows: Mapping[str, VertexRows | EdgeRows]
@@ -49,7 +49,7 @@ class Reading:
         return cls(context, snapshot, view, id_maps, rows)
 
     def births(self, name: str) -> Int64s:
-        """Return the [dense ids] times at which vertices begin to exist, FOREVER for ids outside the snapshot."""
+        """Return the [dense ids] times at which vertices start to exist, or FOREVER for ids outside the snapshot."""
         rows = self.rows[name]
         assert isinstance(rows, VertexRows)
         assert rows.time is not None
@@ -63,7 +63,7 @@ class Reading:
         return born
 
     def by_dense_id(self, rows: VertexRows, expression: str) -> Iterator[tuple[Array, Array]]:
-        """Yield dense ids and the values of an expression over the rows of a vertex type, in parts. NULL is NaN."""
+        """Yield dense ids and the values of an expression over a vertex type's rows, in parts. NULL becomes NaN."""
         context, id_map = self.context, self.id_maps[rows.element.name]
         check_table(context.store.db_dir, rows.table)
         check_files(context.store.db_dir, f"the id map of {rows.element.name}", id_map.segments)
@@ -95,20 +95,20 @@ def with_columns(
 
     Args:
         context: The context of the build.
-        plan: The bound statement.
+        plan: The bound SAMPLE statement.
         view: The snapshot.
         id_maps: The id maps of its vertex types.
-        timed: Whether the seeds have times, at which the vertices must already exist.
+        timed: Whether the seeds have times. A vertex must already exist at the time of its seed.
 
     Raises:
-        DataError: A weight is missing, or the weight of a destination is invalid. The message has the count and three
-            examples.
+        DataError: A weight is missing, or the weight of a destination is invalid. The message contains the number of
+            such rows and three examples.
     """
     spec = plan.spec
     negatives = None if spec.link is None else spec.link.negatives
     own = {e.name: e.weight for e in plan.snapshot.graph.edges}
     other = [(name, column) for name, column in spec.drawing.weights if own.get(name) != column]
-    # Births matter only if a time bound applies, and only for types that a draw can reach.
+    # Births matter only if there is a time bound, and only for types that a draw can reach.
     bearing = [v.name for v in plan.snapshot.graph.vertices if v.event_time and plan.hints.may_meet(v.name)]
     born = bearing if timed or spec.temporal is not None else []
     weighing = negatives is not None and negatives.weight is not None
@@ -126,7 +126,7 @@ def with_columns(
 
 
 def _edge_weights(reading: Reading, name: str, column: str) -> Float64s:
-    """Return the [edge ids] weights, NaN for rows outside the table, which no edge of the snapshot uses."""
+    """Return the [edge ids] weights. They are NaN for rows outside the table, which no edge of the snapshot uses."""
     context, rows = reading.context, reading.rows[name]
     assert isinstance(rows, EdgeRows)
     check_table(context.store.db_dir, rows.table)
@@ -141,7 +141,7 @@ def _edge_weights(reading: Reading, name: str, column: str) -> Float64s:
             values = batch.column(1)
             nulls += values.null_count
             weights[batch.column(0).to_numpy()] = values.to_numpy(zero_copy_only=False)
-        # NULL is an error only for edges of the snapshot. The same pass reads the table's other edges.
+        # NULL is an error only for the snapshot's edges, although the same pass reads the table's other edges.
         missing = f"FROM ({rows.sql}) WHERE {quote(column)} IS NULL"
         if nulls and (count := session.rows(f"SELECT count(*) {missing}")[0][0]):
             shown = ", ".join(str(e_id) for (e_id,) in session.rows(f"SELECT e_id {missing} ORDER BY e_id LIMIT 3"))
@@ -155,7 +155,7 @@ def _edge_weights(reading: Reading, name: str, column: str) -> Float64s:
 
 
 def _destination_weights(reading: Reading, link: Link, column: str) -> Float64s:
-    """Return the [dense ids] weights of destinations, 0 for nodes outside the snapshot."""
+    """Return the [dense ids] weights of destinations, or 0 for nodes outside the snapshot."""
     if column == "DEGREE":
         return reading.view.adjacency(Relation(link.edge, "IN")).degrees().astype(np.float64)
     weights = _vertex_weights(reading, link.edge.destination, column)
@@ -169,7 +169,7 @@ def _destination_weights(reading: Reading, link: Link, column: str) -> Float64s:
 
 
 def _vertex_weights(reading: Reading, name: str, column: str) -> Float64s:
-    """Return the [dense ids] weights of a vertex type, which must be finite and at least 0."""
+    """Return the [dense ids] weights of a vertex type, which must be finite and non-negative."""
     rows = reading.rows[name]
     assert isinstance(rows, VertexRows)
     reading.context.report(f"reading {name}.{column}", None)

@@ -1,4 +1,4 @@
-"""Estimates of a snapshot's elements without building it: counts by SQL, and encodings by cost."""
+"""Estimates of a snapshot's elements before it is built: counts from SQL, and encodings chosen by cost."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -21,7 +21,7 @@ _WRITTEN = 500_000_000
 
 
 class Sketch(NamedTuple):
-    """The estimate for one element of a snapshot that has not been built."""
+    """The estimate for one element of a snapshot that has not been built yet."""
 
     element: str
     """The name of the element."""
@@ -32,7 +32,7 @@ class Sketch(NamedTuple):
     form: str | None
     """The encoding of an adjacency, or None for vertices."""
     bytes: int
-    """The size in bytes of its own files, excluding shared ones."""
+    """The size in bytes of the element's own files, excluding shared ones."""
     reason: str
     """The reason for the encoding."""
     topology: str
@@ -46,7 +46,7 @@ class Sketch(NamedTuple):
 def sketched(
     context: BuildContext, session: SqlSession, plan: CreateSnapshotPlan, data: GraphData, full: bool
 ) -> list[Sketch]:
-    """Return the estimates of all elements. Nothing is written."""
+    """Return the estimates of all elements without writing anything."""
     return [*_vertices(session, plan, data), *_edges(context, session, plan, data, full)]
 
 
@@ -77,7 +77,7 @@ def _edges(
 def _topology(
     context: BuildContext, session: SqlSession, data: EdgeData, full: bool
 ) -> tuple[str, int, float, int, bool]:
-    """Return the source of the edges, bytes to write, seconds, number of edges, and whether there is a patch."""
+    """Return the source of the edges, the bytes to write, the seconds, the edge count, and whether a patch is used."""
     wanted = wanted_topology(data)
     artifact = None if full else find_artifact(context.store.catalog_db, wanted.digest)
     if artifact is not None:
@@ -96,6 +96,6 @@ def _topology(
         patch = (come + gone) * edge_width(data)
         what = f"the topology of version {base.version} with a patch: {come:,} edges added, {gone:,} removed"
         return what, patch, (come + gone) / _PATCHED + patch / _WRITTEN, rows, True
-    # The sizes of the files without their headers: rows and `indptr`.
+    # The sizes of the files with the rows and `indptr`, without headers.
     whole = rows * edge_width(data) + 8 * (data.destination.id_map.limit + 1)
     return f"a new topology, sorted from {rows:,} edges", whole, rows / _SORTED + whole / _WRITTEN, rows, False

@@ -1,4 +1,4 @@
-"""The features of a snapshot's elements: an existing artifact, a patched one, or one built from tables."""
+"""The features of a snapshot's elements, from an existing artifact, from a patched one, or built from tables."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -39,11 +39,14 @@ _REBUILD_SHARE = 0.5
 
 
 class _UnfitError(Exception):
-    """Changed rows do not fit into existing arrays: their lists have a different length, or the arrays are newer."""
+    """Changed rows do not fit into the existing arrays.
+
+    Their lists have a different length, or the arrays are newer.
+    """
 
 
 class _Changed(NamedTuple):
-    """The difference from existing arrays."""
+    """The difference from the existing arrays."""
 
     source: FeatureSource
     """The changed or added rows."""
@@ -54,26 +57,26 @@ class _Changed(NamedTuple):
 
 
 class Features(NamedTuple):
-    """The arrays of the features of one element."""
+    """The feature arrays of one element."""
 
     base: Path
     """The directory of the complete arrays."""
     patch: Path | None
     """The directory of the patch, or None."""
     work: str
-    """How the arrays were obtained, for the user."""
+    """A description of how the arrays were obtained, for the user."""
 
 
 def vertex_features(context: BuildContext, session: SqlSession, data: VertexData, *, full: bool = False) -> Features:
-    """Check the rows of one vertex type, and return its features and target, which may be empty.
+    """Check the rows of one vertex type, and return its features and target, if any.
 
     Raises:
         DataError: A key is NULL or occurs twice, a time or a value is missing, or the class of a target is not
-            declared. The message has the count and three examples.
+            declared. The message contains the number of such rows and three examples.
     """
     element, table = data.rows.element, data.rows.table
     specs, added = _own(element.features), added_rows(context.store.catalog_db, table, data.rows.root)
-    columns = data.features_of("")  # no row is read, only the types, which determine what grows
+    columns = data.features_of("")  # only the types are read, not the rows, and determine what grows
     growing = growth_spec(columns, specs, element.target, element.classes)
     wanted = _wanted_vertices(data, specs, growing)
 
@@ -100,7 +103,10 @@ def vertex_features(context: BuildContext, session: SqlSession, data: VertexData
 
 
 def _wanted_vertices(data: VertexData, specs: tuple[FeatureSpec, ...], growing: GrowthSpec) -> ArtifactSpec:
-    """Return the artifact of a vertex type's arrays. Declared classes and growth determine how values are stored."""
+    """Return the artifact of a vertex type's arrays.
+
+    The declared classes and growth determine how values are stored.
+    """
     element, table = data.rows.element, data.rows.table
     names = [name for spec in specs for name in spec.columns]
     kept = [_plain(specs), fields(table, [*names, element.target, element.event_time]), element.nulls_static]
@@ -148,14 +154,14 @@ def edge_features(context: BuildContext, session: SqlSession, data: EdgeData, *,
 
 
 def _lost(table: Table, before: Table) -> bool:
-    """Return whether a table may lack rows of the earlier version."""
+    """Return whether rows of the earlier version may be missing from a table."""
     return table.deletes != before.deletes or table.next_row < before.next_row
 
 
 def histories(
     context: BuildContext, session: SqlSession, data: VertexData, tables: Mapping[str, Table]
 ) -> dict[str, Path]:
-    """Map each feature to the directory of its history, which is rebuilt completely when its table has changed."""
+    """Map each feature to the directory of its history, which is completely rebuilt if its table has changed."""
     histories_by_name = {}
     for spec in data.rows.element.features:
         if spec.history is not None:
@@ -203,9 +209,10 @@ def _features(
     changed: Callable[[CachedArtifact], _Changed | None],
     full: bool,
 ) -> Features:
-    """Return the arrays with that digest, or the nearest arrays with a patch, or new arrays from `build`."""
+    """Return the arrays with the wanted digest, the nearest arrays with a patch, or new arrays from `build`."""
     catalog_db = context.store.catalog_db
-    # The digest covers everything that determines the content, so artifacts with equal digests need no comparison.
+    # The digest covers everything that determines the content, so artifacts with equal digests do not have to be
+    # compared.
     if artifact := find_artifact(catalog_db, wanted.digest):
         if not full:
             return _features_of(artifact, "found")
@@ -227,14 +234,14 @@ def _patched(
     change: _Changed,
     base: CachedArtifact,
 ) -> Features | None:
-    """Return the base with a patch of the changed rows, or None if they do not fit into it."""
+    """Return the base with a patch of the changed rows, or None if they do not fit into the base."""
     catalog_db, source = context.store.catalog_db, change.source
     (rows,) = session.rows(f"SELECT count(*) FROM ({source.rows})")[0]
     held = max(int(base.facts.get("rows", 0)), 1)
     if rows > _REBUILD_SHARE * held:
         return None
     if change.left is not None and not has_lists(session, source, specs, change.left):
-        return None  # the base's list length may be that of removed rows
+        return None  # the base's list length may come from removed rows
 
     def patch(directory: Path) -> dict[str, Any]:
         facts = write_feature_patch(session, source, specs, target, base.facts, directory, change.growth)
@@ -279,5 +286,5 @@ def _own(specs: tuple[FeatureSpec, ...]) -> tuple[FeatureSpec, ...]:
 
 
 def _plain(specs: Any) -> list[Any]:
-    """Return the properties of features that determine their arrays, as plain values."""
+    """Return the feature properties that determine the arrays, as plain values."""
     return [[s.name, list(s.columns), s.default, s.dtype, s.sparse, s.width] for s in specs]

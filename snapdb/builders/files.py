@@ -37,11 +37,11 @@ class SnapshotFiles(NamedTuple):
     path: Path
     """The path of the directory."""
     layout: SnapshotLayout
-    """The layout, as in the manifest."""
+    """The layout in the manifest."""
     bytes: int
     """The total size of its files in bytes."""
     works: Mapping[str, str]
-    """Edge type → how its topology was obtained."""
+    """Edge type → a description of how its topology was obtained."""
     shared: Mapping[str, int]
     """Edge type → the number of bytes written for its topology."""
     skipped: Mapping[str, int]
@@ -49,11 +49,11 @@ class SnapshotFiles(NamedTuple):
 
 
 def build_files(context: BuildContext, plan: CreateSnapshotPlan, *, full: bool = False) -> SnapshotFiles:
-    """Write the directory of a snapshot, after the artifacts that it shares with other snapshots.
+    """Write the artifacts that a snapshot shares with other snapshots, then its own directory.
 
     Args:
         context: The context of the build.
-        plan: The bound statement.
+        plan: The bound CREATE or REFRESH SNAPSHOT statement.
         full: Whether to build shared artifacts from the tables even if they exist.
     """
     final = context.store.db_dir.path / "snapshots" / fresh_name()
@@ -70,7 +70,7 @@ def build_files(context: BuildContext, plan: CreateSnapshotPlan, *, full: bool =
             for i, (name, vertex) in enumerate(chosen.vertices.items()):
                 _check_histories(session, plan, vertex, alive[name], paths[name])
                 if (mask := alive[name]) is not None:
-                    # Dense ids cover all versions of a table, so a snapshot marks the ids of its own vertices.
+                    # Dense ids cover all versions of a table, so the snapshot marks the ids of its own vertices.
                     np.save(staging / f"alive-{i}.npy", mask)
                 vertices.append(_vertices(context, vertex, mask, features[name], paths[name]))
             edges = [
@@ -88,7 +88,7 @@ def build_files(context: BuildContext, plan: CreateSnapshotPlan, *, full: bool =
 def _check_histories(
     session: SqlSession, plan: CreateSnapshotPlan, vertices: VertexData, alive: Bools | None, paths: Mapping[str, Path]
 ) -> None:
-    """Raise DataError if a feature with a history has no value yet for a vertex of the snapshot."""
+    """Raise DataError if a feature with a history has no value yet for one of the snapshot's vertices."""
     element = vertices.rows.element
 
     def keys(ids: Int64s) -> list[object]:
@@ -101,14 +101,14 @@ def _check_histories(
 
 
 def _listed(ids: Int64s) -> str:
-    """Return ids as a list for SQL."""
+    """Return ids as an SQL list."""
     return ", ".join(map(str, ids.tolist()))
 
 
 def _vertices(
     context: BuildContext, data: VertexData, alive: Bools | None, features: Features, paths: Mapping[str, Path]
 ) -> VertexLayout:
-    """Return the layout of a vertex type: its dense ids in the snapshot, and their features."""
+    """Return a vertex type's layout, with its dense ids in the snapshot and their features."""
     element = data.rows.element
     return VertexLayout(
         name=element.name,
@@ -136,7 +136,7 @@ def _edges(
     index: int,
     full: bool,
 ) -> EdgeLayout:
-    """Write one edge type in its chosen encoding and return its layout."""
+    """Write an edge type in its chosen encoding, and return its layout."""
     element = data.rows.element
     adjacency = open_topology(topology.root, topology.patch, data.destination.id_map.limit)
     limits = limits_of(plan, element, adjacency)
@@ -166,7 +166,7 @@ def _edges(
 
 
 def _choice(plan: CreateSnapshotPlan, shape: EdgeShape) -> Encoding:
-    """Return the encoding of an edge type. An error during REFRESH includes the statement that would change it."""
+    """Return the encoding of an edge type. Errors during REFRESH include the statement that would change it."""
     try:
         return shape.choose_encoding(plan.layout, cheapest=plan.cheapest)
     except BindError as error:
@@ -197,7 +197,7 @@ def _write_form(
 
 
 def _write_rows(adjacency: Adjacency, staging: Path, prefix: str) -> None:
-    """Write the rows of a materialized encoding in parts, so they need not fit into memory."""
+    """Write the rows of a materialized encoding in parts, so they do not have to fit into memory."""
     named = {name: getattr(adjacency, name) for name in ("edge_id", "time", "until", "weight")}
     columns = {name: column for name, column in named.items() if column is not None}
     edges = adjacency.edges
@@ -218,33 +218,33 @@ def _write_rows(adjacency: Adjacency, staging: Path, prefix: str) -> None:
 
 
 def _relative(context: BuildContext, directory: Path | None) -> str | None:
-    """Return a path relative to the database directory, as layouts store it."""
+    """Return a path relative to the database directory, which is how layouts store it."""
     return None if directory is None else str(directory.relative_to(context.store.db_dir.path))
 
 
-# Selection of vertices and edges, by the times in the arrays if these suffice, otherwise by reading the tables.
+# Selection of vertices and edges. It uses the times in the arrays if these suffice, and otherwise reads the tables.
 
 
 class _Limits(NamedTuple):
-    """The conditions that exclude edges of a type, apart from conditions on their ends."""
+    """The conditions that exclude edges of a type, except conditions on their ends."""
 
     window: Window
-    """The window of the snapshot, narrowed by the filters on times."""
+    """The snapshot's window, narrowed by the filters on times."""
     filters: tuple[Filter, ...]
     """The other filters."""
 
     def plain(self, data: EdgeData) -> bool:
-        """Return whether only the end of the window excludes edges."""
+        """Return whether the end of the window is the only condition that excludes edges."""
         ends = (data.source.rows, data.destination.rows)
         chosen = bool(self.filters) or any(rows.selective for rows in ends)
         return self.window.start is None and data.rows.element.event_end is None and not chosen
 
 
 def limits_of(plan: CreateSnapshotPlan, element: EdgeElement, adjacency: Adjacency | None = None) -> _Limits:
-    """Return the conditions that exclude edges of a type. `adjacency` supplies the times for filters that use them."""
+    """Return the conditions that exclude edges of a type. `adjacency` supplies the times for filters that use times."""
     window, filters, pushed = plan.window, plan.filters_of(element.name), plan.bounds_of(element.name)
-    # To a filter, the integer that marks a static edge is a time like any other, so filters must not narrow the window
-    # if there are static edges.
+    # A filter treats the integer that marks a static edge like any other time, so filters must not narrow the window if
+    # there are static edges.
     if not pushed.filters or (pushed.start is not None and adjacency is not None and _may_be_static(adjacency)):
         return _Limits(window, filters)
     starts = [moment for moment in (window.start, pushed.start) if moment is not None]
@@ -256,7 +256,7 @@ def limits_of(plan: CreateSnapshotPlan, element: EdgeElement, adjacency: Adjacen
 def _selection(
     session: SqlSession, limits: _Limits, data: EdgeData, adjacency: Adjacency, alive: Mapping[str, Bools | None]
 ) -> EdgeSelection | None:
-    """Return the topology's edges that the window and filters select, as SQL would, or None for all edges."""
+    """Return the topology's edges that pass the window and the filters, as in SQL, or None for all edges."""
     element, window = data.rows.element, limits.window
     timed = element.event_time is not None and (window.start is not None or window.stop is not None)
     ends = (data.destination, data.source)
@@ -265,7 +265,7 @@ def _selection(
     if near is None and far is None and kept is None:
         if not timed:
             return None
-        # Only the end of the window matters, so a binary search per time-sorted row replaces a pass over all edges.
+        # Only the end of the window matters, so a binary search in each time-sorted row replaces a pass over all edges.
         if window.start is None and adjacency.until is None:
             assert adjacency.time is not None
             assert window.stop is not None
@@ -286,12 +286,12 @@ def _selection(
 
 
 def _may_be_static(adjacency: Adjacency) -> bool:
-    """Return whether an edge may have no time."""
+    """Return whether there may be edges without a time."""
     return any(part is not None and bool((part == STATIC).any()) for part in adjacency.time or ())
 
 
 def _passing(session: SqlSession, data: EdgeData, filters: tuple[Filter, ...]) -> Bools:
-    """Return whether each edge passes the filters of its type, as [edge ids] bool."""
+    """Return, as [edge ids] bool, whether each edge passes the filters of its type."""
     whole = data.rows.whole
     # The topology already excludes dangling edges.
     element = dataclasses.replace(whole.element, on_dangling="ERROR")
@@ -303,7 +303,7 @@ def _passing(session: SqlSession, data: EdgeData, filters: tuple[Filter, ...]) -
 
 
 def restricted(plan: CreateSnapshotPlan, data: GraphData) -> GraphData:
-    """Return the elements with the snapshot's window and filters."""
+    """Return the elements, with the snapshot's window and filters applied."""
     vertices = {
         name: vertex._replace(rows=replace(vertex.rows, window=plan.window, filters=_filters(plan, name)))
         for name, vertex in data.vertices.items()
@@ -328,7 +328,7 @@ def _filters(plan: CreateSnapshotPlan, element: str) -> tuple[Filter, ...]:
 
 
 def edge_width(data: EdgeData) -> int:
-    """Return the size in bytes of one edge in rows: neighbour, edge id, times and weight."""
+    """Return the size of one edge in rows, in bytes: neighbour, edge id, times and weight."""
     element = data.rows.element
     wide = 4 if data.source.id_map.limit < 2**31 else 8
     ids = 4 if data.rows.table.next_row < 2**31 else 8

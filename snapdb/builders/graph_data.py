@@ -1,4 +1,4 @@
-"""The rows of a graph at a version, as SQL with dense ids, and the checks that they must pass."""
+"""The rows of a graph at a version, as SQL with dense ids, and the checks that the rows must pass."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,14 +25,14 @@ _TRIES = 20
 
 
 class VertexData(NamedTuple):
-    """One vertex type: its rows and its id map."""
+    """The rows and the id map of one vertex type."""
 
     rows: VertexRows
-    """The rows of the version."""
+    """The rows at the version."""
     id_map: IdMap
     """The id map of the key."""
     known: str
-    """SELECT k0, k1, …, dense of every key in any version of the table."""
+    """SELECT k0, k1, …, dense for every key in any version of the table."""
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -40,12 +40,12 @@ class VertexData(NamedTuple):
 
     @property
     def keyed(self) -> str:
-        """A SELECT of the rows' columns, and of their dense id as ROW_ID."""
+        """A SELECT of the rows' columns, with their dense ids as ROW_ID."""
         return self.numbered(self.rows.sql)
 
     @property
     def dense(self) -> str:
-        """SELECT k0, k1, …, dense of the keys of these rows only."""
+        """SELECT k0, k1, …, dense for the keys of these rows only."""
         keys = ", ".join(f"m.k{i}" for i in range(len(self.key)))
         return f"SELECT {keys}, m.dense FROM ({self.rows.sql}) v JOIN ({self.known}) m ON {self._same}"
 
@@ -54,23 +54,23 @@ class VertexData(NamedTuple):
         return self.features_of(self.keyed)
 
     def features_of(self, rows: str) -> FeatureSource:
-        """Return the feature source for the given rows, a SELECT of the columns and of the dense id as ROW_ID."""
+        """Return the feature source for `rows`, a SELECT of the columns with the dense ids as ROW_ID."""
         table, element = self.rows.table, self.rows.element
         return FeatureSource(element.name, rows, table.columns, self.id_map.limit, element.key)
 
     @property
     def complete(self) -> bool:
-        """Whether every dense id is a vertex of this version. The keys must have passed `check_vertices`."""
-        # If there are as many rows as ids and keys are distinct, every id has a row, so no key has to be read.
+        """Whether every dense id is a vertex at this version. `check_vertices` must have checked the keys."""
+        # If there are as many rows as ids, and the keys are distinct, every id has a row. No keys have to be read.
         plain = not self.rows.selective and self.rows.element.on_duplicate == "ERROR"
         return plain and self.rows.table.rows == self.id_map.limit
 
     def numbered(self, rows: str) -> str:
-        """Return a SELECT of the given rows' columns, and of their dense id as ROW_ID."""
+        """Return a SELECT of the given rows' columns, with their dense ids as ROW_ID."""
         return f"SELECT v.*, m.dense AS {quote(ROW_ID)} FROM ({rows}) v JOIN ({self.known}) m ON {self._same}"
 
     def alive(self, session: SqlSession) -> Bools | None:
-        """Return whether each dense id is a vertex, as [dense ids] bool, or None if all are."""
+        """Return, as [dense ids] bool, whether each dense id is a vertex, or None if all of them are."""
         if self.complete:
             return None
         alive = np.zeros(self.id_map.limit, np.bool_)
@@ -83,17 +83,17 @@ class VertexData(NamedTuple):
         return " AND ".join(f"v.{quote(name)} = m.k{i}" for i, name in enumerate(self.key))
 
     def facts(self, *, state: bool) -> list[object]:
-        """Return values that identify a vertex type's rows and dense ids, at any version unless `state` is set."""
+        """Return values that identify a vertex type's rows and dense ids, at any version unless `state` is True."""
         table, element = self.rows.table, self.rows.element
         facts: list[object] = [table.id, self.id_map.id, element.on_duplicate, fields(table, element.key)]
         return [*facts, table.state] if state else facts
 
 
 class EdgeData(NamedTuple):
-    """One edge type between two vertex types. Its rows include dangling ones."""
+    """The rows of one edge type between two vertex types. They include dangling edges."""
 
     rows: EdgeRows
-    """The rows of the version."""
+    """The rows at the version."""
     source: VertexData
     """The vertex type of the sources."""
     destination: VertexData
@@ -104,12 +104,12 @@ class EdgeData(NamedTuple):
         return self.features_of(table_rows(self.rows.table, self.rows.root, row_ids=True, ordered=False))
 
     def features_of(self, rows: str) -> FeatureSource:
-        """Return the feature source for the given rows, a SELECT of the columns and of the edge id as ROW_ID."""
+        """Return the feature source for `rows`, a SELECT of the columns with the edge ids as ROW_ID."""
         table = self.rows.table
         return FeatureSource(self.rows.element.name, rows, table.columns, table.next_row, (ROW_ID,))
 
     def facts(self, *, state: bool) -> list[object]:
-        """Return values that identify an edge type's rows and dense ends, at any version unless `state` is set."""
+        """Return values that identify an edge type's rows and dense ends, at any version unless `state` is True."""
         table, element = self.rows.table, self.rows.element
         keys = [fields(table, element.source_key), fields(table, element.destination_key)]
         facts = [end.facts(state=state) for end in (self.source, self.destination)]
@@ -117,7 +117,7 @@ class EdgeData(NamedTuple):
 
 
 class GraphData(NamedTuple):
-    """Every element of a graph at one version, without window and filters."""
+    """All elements of a graph at one version, without a window and filters."""
 
     vertices: Mapping[str, VertexData]
     """Vertex type → its rows."""
@@ -128,7 +128,7 @@ class GraphData(NamedTuple):
 def graph_data(
     context: BuildContext, session: SqlSession, graph: PropertyGraph, tables: Mapping[str, Table]
 ) -> GraphData:
-    """Return the rows of a graph's elements. Keys that no graph has used before get their dense ids here."""
+    """Return the rows of a graph's elements. Assigns dense ids to keys that no graph has used before."""
     root = context.store.db_dir.path
     vertices = {}
     for vertex in graph.vertices:
@@ -157,7 +157,7 @@ def check_vertices(session: SqlSession, data: VertexData, new: str | None = None
         new: A SELECT of the rows to check, if all other rows have been checked already.
 
     Raises:
-        DataError: Rows break a rule. The message has the count and three examples.
+        DataError: Some rows violate a rule. The message contains their number and three examples.
     """
     element, rows = data.rows.element, new or data.rows.sql
     missing = " OR ".join(f"{quote(name)} IS NULL" for name in element.key)
@@ -198,11 +198,11 @@ def _check_classes(session: SqlSession, element: VertexElement, target: str, cla
 
 
 def _check_unique(session: SqlSession, data: VertexData, new: str | None) -> None:
-    """Raise DataError if a key occurs twice, either among the `new` rows or among these and the other rows."""
+    """Raise DataError if a key occurs twice, either among the `new` rows or in a new row and another row."""
     element, rows = data.rows.element, data.rows.sql
     keys = quote_all(element.key)
     if new is not None:
-        # Only keys of new rows can be duplicates, because the other rows were checked at an earlier version.
+        # Only the keys of new rows can be duplicates, because the other rows were checked at an earlier version.
         rows = f"SELECT {keys} FROM ({rows}) SEMI JOIN (SELECT {keys} FROM ({new})) USING ({keys})"
     twice = f"SELECT {keys} FROM ({rows}) GROUP BY {keys} HAVING count(*) > 1"
     (count,) = session.rows(f"SELECT count(*) FROM ({twice})")[0]
@@ -224,7 +224,7 @@ def check_edges(session: SqlSession, data: EdgeData, rows: str) -> None:
         rows: A SELECT of the edges to check.
 
     Raises:
-        DataError: Edges break a rule. The message has the count and three examples.
+        DataError: Some edges violate a rule. The message contains their number and three examples.
     """
     element = data.rows.element
     if element.on_dangling == "ERROR":
@@ -247,10 +247,10 @@ def check_edges(session: SqlSession, data: EdgeData, rows: str) -> None:
 
 
 def _check_times(session: SqlSession, rows: VertexRows | EdgeRows, query: str) -> None:
-    """Raise DataError if an event time is missing, or an edge ends before it begins."""
+    """Raise DataError if an event time is missing, or if an edge ends before it starts."""
     column, element = rows.time, rows.element
     assert column is not None
-    time = time_expression(column)  # also NULL for infinite times
+    time = time_expression(column)  # infinite times also become NULL
     static = f" AND {quote(column.name)} IS NOT NULL" if element.nulls_static else ""
     (nulls,) = session.rows(f"SELECT count(*) FROM ({query}) WHERE {time} IS NULL{static}")[0]
     if nulls:
@@ -274,12 +274,12 @@ def _check_times(session: SqlSession, rows: VertexRows | EdgeRows, query: str) -
 
 
 def _having(count: int, noun: str, element: VertexElement | EdgeElement) -> str:
-    """Return the beginning of a message, such as "3 rows of person have"."""
+    """Return the start of a message, such as "3 rows of person have"."""
     return f"{counted(count, noun)} of {element.name} {'has' if count == 1 else 'have'}"
 
 
 def end_expression(column: Column, prefix: str = "") -> str:
-    """Return the end of an edge as BIGINT: FOREVER for NULL or infinity, STATIC for -infinity."""
+    """Return SQL for the end of an edge as BIGINT: FOREVER for NULL or infinity, STATIC for -infinity."""
     name, until = prefix + quote(column.name), f"coalesce({time_expression(column, prefix)}, {FOREVER})"
     if not column.type.startswith(("TIMESTAMP", "DATE")):
         return until
@@ -304,8 +304,8 @@ def _check_ends(
 
 
 def _ensure(context: BuildContext, session: SqlSession, table: Table, key: Sequence[str]) -> IdMap:
-    """Return the id map of a key. Retry while other writers append."""
-    # Another writer may append between reading the keys and recording the map, so each attempt starts from the newest
+    """Return the id map of a key. Retries while other writers append."""
+    # Another writer may append after the keys are read and before the map is recorded, so each attempt reads the newest
     # rows.
     for attempt in range(_TRIES):
         try:
@@ -323,7 +323,7 @@ def _shown(session: SqlSession, key: Sequence[str], rows: str) -> str:
     return ", ".join(str(row[0]) if len(row) == 1 else f"({', '.join(map(str, row))})" for row in rows_)
 
 
-# The same elements at another version of their tables, to find the changes since then.
+# The same elements at another version of their tables, which is used to find the changes since then.
 
 
 def vertices_at(context: BuildContext, data: VertexData, version: int) -> VertexData | None:
@@ -343,7 +343,7 @@ def edges_at(context: BuildContext, data: EdgeData, version: int) -> EdgeData | 
 
 
 def fields(table: Table, names: Sequence[str | None]) -> list[int | None]:
-    """Return the field numbers of columns, which do not change when columns are renamed."""
+    """Return the field ids of columns, which do not change when columns are renamed."""
     columns = [None if name is None else table.column(name) for name in names]
     return [None if column is None else column.field for column in columns]
 
@@ -359,6 +359,6 @@ def _tables(context: BuildContext, version: int) -> dict[int, Table]:
 
 
 def _vertices_of(data: VertexData, tables: dict[int, Table]) -> VertexData | None:
-    """Return the vertex type with another version of its table."""
+    """Return the vertex type with its table at another version."""
     table = tables.get(data.rows.table.id)
     return None if table is None else data._replace(rows=replace(data.rows, table=table))

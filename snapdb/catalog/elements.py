@@ -1,4 +1,4 @@
-"""The SELECTs that read a graph's vertices and edges, and the rows in which two states of a table differ."""
+"""The SELECTs that read a graph's vertices and edges, and the row differences between two states of a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _ID = quote(ROW_ID)
 
 
 def time_expression(column: Column, prefix: str = "") -> str:
-    """Return a time column as BIGINT: microseconds since 1970 UTC, or the user's integers. Infinite times are NULL."""
+    """Return a time column as BIGINT: microseconds since 1970 UTC, or the user's integers.
+
+    Infinite times become NULL.
+    """
     name = prefix + quote(column.name)
     if column.type == "DATE":
         return f"epoch_us(CAST({name} AS TIMESTAMP))"
@@ -33,7 +36,7 @@ class VertexRows:
     """The database directory."""
     filters: tuple[Filter, ...] = ()
     window: Window = ALL_TIME
-    """The window of event times. Vertices later than its end are excluded."""
+    """The event-time window. Vertices whose time is after its end are excluded."""
     given: str | None = None
     """A SELECT of the rows to read, with `ROW_ID`, or None for the whole table."""
 
@@ -58,7 +61,7 @@ class VertexRows:
             order = "" if self.element.on_duplicate == "FIRST" else " DESC"
             keys = quote_all(self.element.key)
             chosen = f" QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY {_ID}{order}) = 1"
-        # One of the duplicates is selected before the filters, which may then exclude it.
+        # One of the duplicates is selected before the filters are applied, so the filters may then exclude it.
         inner = f"SELECT * FROM ({source}){chosen}"
         return f"SELECT {columns} FROM ({inner}) AS {quote(self.element.name)}{where}"
 
@@ -100,7 +103,7 @@ class EdgeRows:
 
     @property
     def sql(self) -> str:
-        """A SELECT of the table's columns and e_id, for rows that pass filters and window and whose ends both exist."""
+        """A SELECT of the table's columns and e_id. Rows pass the filters and the window, and both ends exist."""
         columns = f"{quote_all(c.name for c in self.table.columns)}, e_id"
         conditions = [*self._within(), *(f.condition for f in self.filters)]
         # Otherwise both ends of every edge exist, because a dangling edge is an error.
@@ -121,13 +124,13 @@ class EdgeRows:
 
     @property
     def whole(self) -> EdgeRows:
-        """The same rows without window and filters."""
+        """The same rows without the window and filters."""
         source, destination = (replace(end, filters=(), window=ALL_TIME) for end in (self.source, self.destination))
         return replace(self, window=ALL_TIME, filters=(), source=source, destination=destination)
 
     @property
     def time(self) -> Column | None:
-        """The column with the time of an event, or with its start if it has a duration; None without event times."""
+        """The column with the time of an event, or the start of an event with a duration. None without event times."""
         return self.table.column(self.element.event_time) if self.element.event_time else None
 
     @property
@@ -154,7 +157,7 @@ def _or_static(element: VertexElement | EdgeElement, time: str, condition: str) 
 
 
 def shown_rows(rows: VertexRows | EdgeRows) -> str:
-    """Return a SELECT of the columns that a snapshot has for an element."""
+    """Return a SELECT of an element's columns as a snapshot has them."""
     if rows.element.properties is None:
         return rows.sql
     shown = shown_columns(rows.element, [c.name for c in rows.table.columns])
@@ -163,14 +166,14 @@ def shown_rows(rows: VertexRows | EdgeRows) -> str:
 
 
 def shown_columns(element: VertexElement | EdgeElement, columns: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the columns that a snapshot has for an element, together with their names in the snapshot."""
+    """Return the columns of an element in a snapshot, together with their names in the snapshot."""
     properties = element.properties or Properties(excepted=())
     shown = properties.shown(columns, element.needed)
     return [*shown, ("e_id", "e_id")] if isinstance(element, EdgeElement) else shown
 
 
 def element_columns(element: VertexElement | EdgeElement, table: Table) -> tuple[Column, ...]:
-    """Return the columns that a snapshot has for an element of a table, with their types."""
+    """Return the columns of a table's element in a snapshot, with their types."""
     types = {"e_id": "BIGINT"} | {c.name: c.type for c in table.columns}
     return tuple(Column(new, types[name]) for name, new in shown_columns(element, [c.name for c in table.columns]))
 
@@ -219,7 +222,7 @@ def _where(conditions: Sequence[str]) -> str:
 
 
 def rows_beyond(session: SqlSession, root: Path, one: Table | None, other: Table | None) -> str | None:
-    """Return a SELECT of the rows, with their ids, that `one` has and `other` lacks, or None if there are none."""
+    """Return a SELECT of the rows, with their ids, that are in `one` but not in `other`, or None if there are none."""
     if one is None:
         return None
     if other is None or one.id != other.id:  # a different table with the same name
@@ -238,7 +241,7 @@ def _newer(root: Path, one: Table, other: Table) -> str | None:
 
 
 def deleted_beyond(session: SqlSession, root: Path, one: Table, other: Table) -> Int64s:
-    """Return, in any order, the ids of the rows of `one` that are deleted in `other`, another version of the table."""
+    """Return the ids, in any order, of the rows of `one` that are deleted in `other`, another version of the table."""
     ids = _deleted(root, one, other)
     return np.empty(0, np.int64) if ids is None else session.table(ids).column(0).to_numpy()
 
@@ -255,7 +258,7 @@ def _deleted(root: Path, one: Table, other: Table) -> str | None:
 
 
 def _removed(session: SqlSession, root: Path, one: Table, other: Table) -> str | None:
-    """Return a SELECT of the rows that are deleted only in `other`, reading just the files that contain any of them."""
+    """Return a SELECT of the rows that are deleted only in `other`. It reads only the files that contain such rows."""
     ids = _deleted(root, one, other)
     if ids is None:
         return None

@@ -1,6 +1,6 @@
 """Snapshots as arrays: topology and features, opened read-only and shared by all threads.
 
-Names are imported on first use because they need numba, and a SELECT should not wait for it.
+Names are imported on first use because they need numba, and SELECT statements should not wait for its import.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A snapshot's adjacencies: IN rows in each encoding, and OUT and BOTH rows, built on first use and cached."""
+"""A snapshot's adjacencies: IN rows in each encoding, and OUT and BOTH rows, which are built on first use and cached.
+"""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -39,7 +40,7 @@ class AdjacencyOpener:
     node_counts: Mapping[str, int]
     """Vertex type → the number of dense ids."""
     outgoing: Mapping[EdgeType, Callable[[], Adjacency]] = field(default_factory=dict)
-    """Edge type → a function that opens its OUT rows, for the types whose OUT rows are also on disk."""
+    """Edge type → a function that opens its OUT rows, for the types whose OUT rows are also stored on disk."""
     _opened: dict[Relation, Adjacency] = field(default_factory=dict)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
@@ -48,8 +49,8 @@ class AdjacencyOpener:
             return self._open(relation)
 
     def __getstate__(self) -> dict[str, object]:
-        """Return the state for spawned DataLoader workers, without built rows and the lock, which cannot be pickled."""
-        # Built rows are not pickled because they can be gigabytes, and the worker maps the files anyway.
+        """Return the state for spawned DataLoader workers, without the built rows and the lock."""
+        # A lock cannot be pickled. Built rows can be gigabytes, and the worker maps the files anyway.
         return {"incoming": self.incoming, "node_counts": self.node_counts, "outgoing": self.outgoing}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -76,12 +77,12 @@ class AdjacencyOpener:
 
 
 class WithoutIdle(NamedTuple):
-    """Opens relations. Idle relations have empty rows."""
+    """Opens relations, but replaces the rows of idle relations with empty rows."""
 
     reader: EdgeReader
     """Opens the other relations."""
     idle: frozenset[Relation]
-    """The relations whose edges no draw can reach."""
+    """The relations with edges that no draw can reach."""
     graph: PropertyGraph
     """The graph of the snapshot."""
     node_counts: Mapping[str, int]
@@ -107,7 +108,7 @@ class WithoutIdle(NamedTuple):
 
 
 def open_topology(root: Path, patch: Path | None, nodes: int) -> Adjacency:
-    """Open a topology's rows, memory-mapped, with its delta if any. A missing column is detected when it is read.
+    """Open a topology's rows, memory-mapped, with its delta, if any. A missing column is detected when it is read.
 
     Raises:
         CorruptError: An array is missing, or its dtype or length does not match the others.
@@ -128,8 +129,8 @@ def rows_adjacency(
     Args:
         rows: The rows of the base.
         patch: The rows that replace some of the base's rows, or None.
-        nodes: The number of nodes with a row, or None for that of `rows`.
-        outward: [positions] for direction BOTH, whether the edge is traversed from its source.
+        nodes: The number of nodes with a row, or None for the number of rows in `rows`.
+        outward: [positions] For direction BOTH, whether the edge is traversed from its source.
 
     Raises:
         CorruptError: The delta does not fit the nodes.
@@ -154,9 +155,9 @@ def _tails(patch: Patch[AdjacencyRows] | Patch[LazyRows], nodes: int, root: Adja
 
 
 def _outgoing(incoming: Adjacency, nodes: int, far_nodes: int, what: str) -> Adjacency:
-    """Return the same edges in one row per source, sorted by (time, edge id)."""
+    """Return the same edges with one row per source, sorted by (time, edge id)."""
     flat = incoming.flat()
-    # IN rows are expanded to edges and sorted by source (radix sort), like the transpose of a sparse matrix.
+    # Expand the IN rows to edges and sort them by source (radix sort), like the transpose of a sparse matrix.
     check_rows(flat.indptr[:-1], flat.indptr[1:], flat.indices, nodes, what)
     destination = np.repeat(np.arange(far_nodes, dtype=flat.indices.dtype), np.diff(flat.indptr))
     edges = EdgeArrays(flat.indices, destination, flat.edge_id, flat.time, flat.weight, flat.until)
@@ -164,7 +165,7 @@ def _outgoing(incoming: Adjacency, nodes: int, far_nodes: int, what: str) -> Adj
 
 
 def _both(incoming: Adjacency, outgoing: Adjacency) -> Adjacency:
-    """Return rows with each node's IN edges, followed by its OUT edges."""
+    """Return rows with each node's IN edges followed by its OUT edges."""
     inward, outs = incoming.flat(), outgoing.flat()
     bounds = [bound for rows in (inward, outs) for bound in (rows.indptr[:-1], rows.indptr[1:])]
     indptr, origin, outward = merge_rows(*bounds)
@@ -180,7 +181,7 @@ def open_incoming(root: Path, directory: Path, index: int, edge: EdgeLayout, nod
     """Open an edge type's IN rows, memory-mapped. An out-of-range index raises an error when it is read.
 
     Args:
-        root: The database directory. The layout's paths are relative to it.
+        root: The database directory, to which the layout's paths are relative.
         directory: The snapshot's directory.
         index: The number of the edge type in the snapshot's layout.
         edge: The layout of the edge type.
@@ -202,7 +203,7 @@ def open_incoming(root: Path, directory: Path, index: int, edge: EdgeLayout, nod
         path = directory / f"live-{index}.npy"
         words = own.array(path.name)
         held = rows.indices.size + rows.delta.indices.size
-        # Checked here, because kernels would read past the end of a bitmap that is too short.
+        # The length is checked here, because kernels would read past the end of a bitmap that is too short.
         if words.dtype != np.uint64 or words.shape != ((held + 63) // 64,):
             raise damaged_file(path)
         return replace(whole, rows=rows._replace(live=live_arrays(words)))
@@ -235,7 +236,9 @@ def _degrees(path: Path, values: Array, rows: RowArrays) -> Array:
 
 
 def serves_outgoing(edge: EdgeLayout) -> bool:
-    """Return whether an edge type can use the topology's OUT rows: it selects all edges, or all edges before a time.
+    """Return whether an edge type can use the topology's OUT rows.
+
+    It must select all edges, or all edges before a time.
 
     In time-sorted rows of either direction, the later edges are last.
     """
@@ -245,7 +248,7 @@ def serves_outgoing(edge: EdgeLayout) -> bool:
 def outgoing_artifact(edge: EdgeLayout) -> ArtifactSpec:
     """Return the artifact of the topology's OUT rows for an edge type."""
     # The family is the directory from which the rows are derived. Garbage collection keeps the rows as long as a
-    # snapshot uses that directory.
+    # snapshot uses this directory.
     newest = edge.patch or edge.topology
     return ArtifactSpec(
         kind="topology",
@@ -267,10 +270,10 @@ def write_outgoing(
 
     Args:
         root: The database directory.
-        edge: The layout, which specifies the topology.
-        counts: The number of dense ids of sources and destinations.
-        directory: The directory for the arrays.
-        report: Called with the share of completed work.
+        edge: The edge type's layout, which specifies the topology.
+        counts: The numbers of dense ids for sources and destinations.
+        directory: The directory in which the arrays are written.
+        report: A function that is called with the completed share of the work.
     """
     sources, destinations = counts
     whole = open_topology(root / edge.topology, None if edge.patch is None else root / edge.patch, destinations)
@@ -290,7 +293,8 @@ def open_outgoing(directory: Path, nodes: int, before: int | None) -> Adjacency:
     whole = rows_adjacency(open_rows(PublishedDir(directory)), nodes=nodes)
     if before is None or whole.time is None:
         return whole
-    # OUT rows are also sorted by time, so a snapshot needs no files for them: a binary search finds each row's end.
+    # OUT rows are also sorted by time, so a snapshot needs no files for them. A binary search finds the end of each
+    # row.
     degrees = prefix_degrees(whole.rows, whole.time, before)
     return Adjacency(
         whole.rows._replace(degrees=plain_array(degrees, np.uint32)),

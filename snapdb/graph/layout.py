@@ -1,4 +1,4 @@
-"""The layout of a snapshot in its manifest: the arrays of each element, its classes and its widths."""
+"""The layout of a snapshot in its manifest: each element's arrays, classes and widths."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,8 @@ Codings = Mapping[str, Mapping[str, object]]
 """`classes` and `widths` by vertex type, as recorded in a lineage."""
 
 _LISTED = 1000
-"""The maximum number of classes whose names a lineage lists. For more, it has only the number and digest."""
+"""The maximum number of classes whose names a lineage lists. For more classes, it contains only their number and
+digest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +26,10 @@ class VertexLayout:
     name: str
     """The name of the vertex type."""
     count: int
-    """The number of dense ids, 0 ≤ id < count."""
+    """The number of dense ids. Every id is in 0 ≤ id < count."""
     nodes: int
-    """The number of vertices in the snapshot. If it is less than `count`, `alive-<index of the type>.npy` marks them.
-    """
+    """The number of vertices in the snapshot. If it is less than `count`, `alive-<index of the type>.npy` marks
+    them."""
     map_id: int
     """The id of the id map."""
     key: tuple[str, ...]
@@ -55,7 +56,7 @@ class EdgeLayout:
     """The name of the edge type."""
     form: str
     """The encoding of the adjacency, a `Form`. Its files are `ends-<index>.npy`, `live-<index>.npy` or
-    `rows-<index>-*.npy`; 'full' has none."""
+    `rows-<index>-*.npy`. 'full' has no files."""
     edges: int
     """The number of edges in the snapshot."""
     topology: str
@@ -73,7 +74,7 @@ class EdgeLayout:
     bytes: int = 0
     """The size of its files in the snapshot's directory, in bytes."""
     before: int | None = None
-    """Under 'ends': the snapshot contains exactly the edges before this time. None if another condition applies."""
+    """Under 'ends', the snapshot contains exactly the edges before this time. None if another condition applies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class SnapshotLayout:
 
 
 def classes_of(db_dir: DatabaseDir, layout: VertexLayout) -> tuple[str, ...] | None:
-    """Return the text of each code of a vertex type's target, or None if it is a number or there is no target."""
+    """Return the text of each target code of a vertex type, or None if the target is a number or does not exist."""
     return _classes(_manifest_of(db_dir, layout)) if layout.target else None
 
 
@@ -115,7 +116,10 @@ def codings(db_dir: DatabaseDir, graph: PropertyGraph, layout: SnapshotLayout) -
 
 
 def _manifest_of(db_dir: DatabaseDir, layout: VertexLayout) -> dict[str, Any]:
-    """Return the manifest that applies to the type: its delta's if there is one, otherwise its features'."""
+    """Return the manifest that applies to the type.
+
+    This is the delta's manifest if there is a delta, otherwise that of the features.
+    """
     directory = layout.features if layout.patch is None else layout.patch
     return {} if directory is None else PublishedDir(db_dir.inside(directory)).manifest
 
@@ -128,7 +132,7 @@ def _classes(manifest: dict[str, Any]) -> tuple[str, ...] | None:
 
 def _class_summary(names: Sequence[str]) -> dict[str, Any]:
     """Return the number and digest of classes, and their names if there are few."""
-    # A lineage is part of every batch, and would be too large with the names of many classes.
+    # A lineage is part of every batch, and would become too large with the names of many classes.
     listed = {"names": list(names)} if len(names) <= _LISTED else {}
     return {"count": len(names), "digest": digest_of("classes", list(names)), **listed}
 

@@ -50,19 +50,19 @@ class _TableKeys:
     """The vertex type, for messages."""
 
     def read(self, ids: Int64s) -> pa.Array:
-        """Return the user's keys for dense ids: one array of the key's type, or structs for a composite key."""
+        """Return the user's keys for dense ids, as an array of the key's type, or of structs for a composite key."""
         return self._keys.take(pa.array(ids))
 
     @cached_property
     def _keys(self) -> pa.Array:
-        """All keys in dense id order."""
+        """All keys in dense-id order."""
         root = self.db_dir.path
         with raise_if_replaced(root):
             check_files(self.db_dir, f"the id map of {self.vertex}", self.id_map.segments)
         source = key_rows(self.id_map.segments, self.id_map.columns, root)
         names = [c.name for c in self.id_map.columns]
-        # The engine is closed here. If the garbage collector closed it later, it would crash a DataLoader worker that
-        # was forked in the meantime.
+        # Close the engine here. If the garbage collector closed it later, a DataLoader worker that was forked in the
+        # meantime would crash.
         with closing(SqlEngine(root)) as sql_engine, raise_if_replaced(root), sql_engine.session() as session:
             table = session.table(f"SELECT * EXCLUDE (dense) FROM ({source}) ORDER BY dense").combine_chunks()
         columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in table.columns]
@@ -73,7 +73,9 @@ _V = TypeVar("_V")
 
 
 class _DeferredErrors(Mapping[str, _V]):
-    """Values by name. They are opened immediately, so they outlive the directory, but errors are raised on access.
+    """A mapping of values by name.
+
+    They are opened immediately, to outlive the directory, but errors are raised on access.
 
     >>> squares = _DeferredErrors({"seven": lambda: 49})
     >>> "seven" in squares, squares["seven"]
@@ -102,7 +104,7 @@ class _DeferredErrors(Mapping[str, _V]):
         return len(self._openers)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle without the opened values, because the other process maps the files itself."""
+        """Pickle the mapping without the opened values, because the other process maps the files itself."""
         return _DeferredErrors, (self._openers,)
 
 
@@ -112,16 +114,16 @@ def open_snapshot(
     """Open a snapshot for sampling.
 
     A missing or damaged file of an adjacency, of ids, of targets, or of edge features raises an error when it is read.
-    From now on, the lease protects all existing files.
+    The lease protects all existing files from then on.
 
     Args:
         catalog_db: The catalog.
         snapshot: The snapshot.
-        opens: Returns whether to open the features and targets of an element.
+        opens: A function that returns whether to open the features and targets of an element.
 
     Raises:
-        CorruptError: A required manifest, or a feature of a vertex type, is missing or damaged. Other files raise it
-            when they are first read.
+        CorruptError: A required manifest, or a feature of a vertex type, is missing or damaged. For other files, the
+            error is raised when they are first read.
         CommitConflict: The snapshot was replaced or dropped in the meantime (code 'moved').
     """
     with raise_if_snapshot_replaced(catalog_db, snapshot):
@@ -130,7 +132,7 @@ def open_snapshot(
 
 @contextmanager
 def raise_if_snapshot_replaced(catalog_db: CatalogDb, snapshot: Snapshot) -> Iterator[None]:
-    """Report a conflict instead of damage if files are missing because the snapshot was replaced or dropped.
+    """If files are missing because the snapshot was replaced or dropped, report a conflict instead of damage.
 
     Raises:
         CommitConflict: The snapshot was replaced or dropped (code 'moved').
@@ -179,7 +181,7 @@ def _opened(catalog_db: CatalogDb, snapshot: Snapshot, opens: Callable[[str], bo
 
 
 def _reversed(catalog_db: CatalogDb, layout: SnapshotLayout) -> dict[str, Path]:
-    """Return the directory of OUT rows by edge type, for the types whose OUT rows were built before."""
+    """Return the directory of OUT rows by edge type, for the types whose OUT rows already exist."""
     wanted = {e.name: outgoing_artifact(e).digest for e in layout.edges if serves_outgoing(e)}
     paths = {name: locate_artifact(catalog_db, digest) for name, digest in wanted.items()}
     return {name: path for name, path in paths.items() if path is not None}
@@ -226,7 +228,7 @@ def _view(
 
 
 def _alive(directory: Path, index: int, vertex: VertexLayout) -> Bools | None:
-    """Return a [dense ids] mask of the ids in the snapshot, or None if all of them are."""
+    """Return a [dense ids] mask of the ids that are in the snapshot, or None if all of them are."""
     return None if vertex.nodes == vertex.count else PublishedDir(directory).array(f"alive-{index}.npy")
 
 
@@ -277,7 +279,7 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 _SHOWN = ("labels", "properties")
-"""The fields of a graph's elements that affect only SQL and never change a batch."""
+"""The fields of a graph's elements that affect only SQL. They never change a batch."""
 
 
 @dataclass(frozen=True, slots=True)

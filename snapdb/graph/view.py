@@ -21,7 +21,7 @@ Source: TypeAlias = Array | Callable[[], Array]
 
 @dataclass(frozen=True, eq=False)
 class EdgeColumn:
-    """Edge values by physical position: a base, followed by its delta, if any. Opened on first use."""
+    """Edge values by physical position: a base, followed by its delta, if any. Each part is opened on first use."""
 
     base_source: Source
     """The values of the base."""
@@ -29,7 +29,7 @@ class EdgeColumn:
     """The values of the delta, or None."""
 
     @cached_property
-    # Opened on first use, so a sampler without time bounds never maps the event-time file.
+    # Both parts are opened on first use, so a sampler without time bounds never maps the event-time file.
     def base(self) -> Array:
         """The values of the base. Raises CorruptError if the file is missing or damaged."""
         return self.base_source() if callable(self.base_source) else self.base_source
@@ -48,7 +48,7 @@ class EdgeColumn:
         return self.base.dtype if self.delta is None else np.result_type(self.base, self.delta)
 
     def read(self, positions: Int64s) -> Array:
-        """Return a new array of the values at these positions."""
+        """Return a new array of the values at the given positions."""
         return read_parts(self.base, self.delta, positions).astype(self.dtype, copy=False)
 
 
@@ -56,7 +56,7 @@ class EdgeColumn:
 class Adjacency:
     """The rows of a relation in any encoding. Each row is sorted by (event time, edge id).
 
-    Columns are read by physical position, which sampling returns. They also contain edges that are not in the snapshot.
+    Columns are read at the physical positions that sampling returns. They also contain edges outside the snapshot.
     """
 
     rows: RowArrays
@@ -70,8 +70,8 @@ class Adjacency:
     until: EdgeColumn | None = None
     """The times at which edges end, or None if the edge type has none."""
     outward: Bools | None = None
-    """[positions] for direction BOTH: whether the edge is traversed from source to destination (each row has IN edges,
-    followed by OUT edges). None for other directions."""
+    """[positions] For direction BOTH, whether the edge is traversed from source to destination. Each row has IN edges,
+    followed by OUT edges. None for other directions."""
 
     @property
     def nodes(self) -> int:
@@ -88,7 +88,7 @@ class Adjacency:
         return degrees_of(self.rows)
 
     def flat(self) -> AdjacencyRows:
-        """Return the logical rows as contiguous arrays, which are views if the rows are already contiguous.
+        """Return the logical rows as contiguous arrays. If the rows are already contiguous, the arrays are views.
 
         Raises:
             CorruptError: A row exceeds its arrays.
@@ -97,7 +97,7 @@ class Adjacency:
         return rows_of(indptr, _flat(self.rows, indptr, plain, self._columns()))
 
     def flatten(self) -> LazyRows:
-        """Return the same rows with columns that are computed when they are read.
+        """Return the same rows, with columns that are computed when they are read.
 
         Raises:
             CorruptError: A row exceeds its arrays.
@@ -113,9 +113,9 @@ class Adjacency:
         return {name: column for name, column in named.items() if column is not None} | {"indices": indices}
 
     def _bounds(self) -> tuple[Int64s, bool]:
-        """Return [nodes + 1], the start of each logical row, and whether the rows are already contiguous."""
+        """Return the [nodes + 1] starts of the logical rows, and whether the rows are already contiguous."""
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.degrees())])
-        # The offsets are also compared, because even without a delta, a base can have gaps between its rows.
+        # The offsets are also compared, because a base can have gaps between its rows even without a delta.
         return indptr, bool(is_plain(self.rows) and np.array_equal(indptr, self.rows.indptr))
 
 
@@ -124,7 +124,7 @@ def _flat(rows: RowArrays, indptr: Int64s, plain: bool, columns: Mapping[str, Ed
     if plain:
         return {name: column.base[: indptr[-1]] for name, column in columns.items()}
     values = {name: np.empty(int(indptr[-1]), column.dtype) for name, column in columns.items()}
-    # In parts, because a list of all positions would need as much memory as the edges.
+    # Copy in parts, because a list of all positions would need as much memory as the edges.
     for part in logical_parts(rows):
         for name, column in columns.items():
             values[name][part.indptr[0] : part.indptr[-1]] = column.read(part.positions)
@@ -154,7 +154,7 @@ class KeyReader(Protocol):
     """Reads the user's keys of a vertex type."""
 
     def read(self, ids: Int64s) -> pa.Array:
-        """Return the keys of dense ids as Arrow: one array of the key's type, or a struct for a composite key."""
+        """Return the keys of dense ids as an Arrow array of the key's type, or of structs for a composite key."""
 
 
 class EdgeReader(Protocol):
@@ -168,28 +168,29 @@ class GraphView:
     """A snapshot that is open for reading. Types are always mapping keys, even if there is only one."""
 
     node_counts: Mapping[str, int]
-    """Vertex type → the number of dense ids, 0 ≤ id < count. Some of them may not be in the snapshot (see `alive`)."""
+    """Vertex type → the number of dense ids. Every id is in 0 ≤ id < count. Some ids may not be in the snapshot (see
+    `alive`)."""
     alive: Mapping[str, Bools | None]
-    """Vertex type → [dense ids] mask of the ids in the snapshot, or None if all of them are."""
+    """Vertex type → a [dense ids] mask of the ids that are in the snapshot, or None if all of them are."""
     edge_types: tuple[EdgeType, ...]
     """The edge types in graph order."""
     adjacency: EdgeReader
     """Opens a relation. OUT and BOTH rows are built on first use and cached."""
     node_features: Mapping[str, Mapping[str, Feature]]
-    """Vertex type → name → rows by dense id. The input of the model is `x`."""
+    """Vertex type → name → rows by dense id. `x` is the input of the model."""
     edge_features: Mapping[str, Mapping[str, Feature]]
-    """Name of the edge type → name → rows by edge id. The input of the model is `edge_attr`."""
+    """Name of the edge type → name → rows by edge id. `edge_attr` is the input of the model."""
     targets: Mapping[str, Feature]
-    """Vertex type → target by dense id: int64 (strings as codes, NULL as -1) or float32."""
+    """Vertex type → target by dense id, which is int64 (strings as codes, NULL as -1) or float32."""
     keys: Mapping[str, KeyReader]
     """Vertex type → the reader of the user's keys."""
     weights: Mapping[str, Float64s] = field(default_factory=dict)
-    """Name of the edge type → [edge ids] weights, for the types where a sampler's WEIGHT BY names a column other than
-    the graph's WEIGHT."""
+    """Name of the edge type → [edge ids] weights, for the types for which a sampler's WEIGHT BY names a column other
+    than the graph's WEIGHT column."""
     born: Mapping[str, Int64s] = field(default_factory=dict)
-    """Vertex type → [dense ids] the time from which each vertex exists (-2^63 means always), for the types that a
-    sampler needs."""
+    """Vertex type → [dense ids] times from which the vertices exist (-2^63 means always), for the types that a sampler
+    needs."""
     destination_weights: Float64s | None = None
-    """[dense ids] weights of the seed edges' destinations for weighted negatives, or None."""
+    """[dense ids] The weights of the seed edges' destinations for weighted negatives, or None."""
     lineage: Mapping[str, object] = field(default_factory=dict)
     """The identity of the snapshot as plain JSON values: snapshot, graph, version, window, database."""

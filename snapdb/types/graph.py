@@ -12,17 +12,17 @@ class Column:
 
     name: str
     type: str
-    """DuckDB's name for the type, e.g. `FLOAT[128]`. Parquet files may store another type (see sql_engine.tables)."""
+    """DuckDB's name for the type, e.g. `FLOAT[128]`. Parquet files can store another type (see sql_engine.tables)."""
     nullable: bool = True
     field: int = 0
-    """The field id, which survives renames and is never reused. It is 0 for a column that belongs to no table."""
+    """The field id, which survives renames and is never reused. 0 for a column that does not belong to a table."""
     default: str | None = None
-    """The value, as text, for rows that were inserted without one and rows older than the column."""
+    """The value, as text, for rows that were inserted without a value and for rows older than the column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One immutable Parquet file of a table."""
+    """An immutable Parquet file of a table."""
 
     path: str
     """The path, relative to the database directory."""
@@ -31,15 +31,15 @@ class Segment:
     bytes: int
     """The file size."""
     sha256: str
-    """The hash of the file, in hexadecimal."""
+    """The SHA-256 of the file, in hexadecimal."""
     first: int = 0
     """The row id of the first row. The following rows have consecutive ids. For a file of deletes, this is the oldest
-    version. It is 0 for a file that does not belong to a version yet."""
+    version. For a file that does not belong to a version yet, it is 0."""
     columns: tuple[Column, ...] | None = None
     """The table's columns when the file was written, or None if they have not changed since."""
     until: int | None = None
-    """For a file of deletes, the last version whose deletes apply, because a merged file also contains later ones. None
-    if all deletes apply."""
+    """For a file of deletes, the last version whose deletes apply, or None if all deletes apply. A merged file also
+    contains later deletes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +47,20 @@ class Table:
     """A table at one version."""
 
     id: int
-    """The id, which is never reused: a table that replaces another one gets a new id."""
+    """The id, which is never reused. A table that replaces another one gets a new id."""
     name: str
     columns: tuple[Column, ...]
     segments: tuple[Segment, ...]
     deletes: tuple[Segment, ...]
-    """Parquet files with one column, `row_id`: the ids of the rows in `segments` that are deleted."""
+    """Parquet files with a single column `row_id`, which contains the ids of the deleted rows in `segments`."""
     rows: int
     """The number of live rows."""
     state: int
-    """The latest version, up to this one, that changed the table."""
+    """The latest version, up to this one, in which the table changed."""
     next_row: int
-    """The id of the next appended row. Rows in `segments` with this id or a greater one belong to later versions."""
+    """The id of the next appended row. Rows in `segments` whose id is this id or greater belong to later versions."""
     fields: int
-    """The number of columns the table has ever had, which is also the last field id."""
+    """The number of columns that the table has ever had, which is also the last field id."""
 
     @property
     def folder(self) -> str:
@@ -68,7 +68,7 @@ class Table:
         return f"tables/{self.id}" if self.id > 0 else "tables"
 
     def column(self, name: str) -> Column | None:
-        """Return the column with that name, ignoring case, or None."""
+        """Return the column with this name, ignoring case, or None."""
         folded = name.lower()
         return next((c for c in self.columns if c.name.lower() == folded), None)
 
@@ -100,7 +100,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A column, and its name as a property in snapshots."""
+    """A column and its property name in snapshots."""
 
     column: str
     name: str
@@ -112,10 +112,10 @@ class Properties:
 
     named: tuple[Property, ...] = ()
     excepted: tuple[str, ...] | None = None
-    """The columns omitted by ALL COLUMNS EXCEPT, or None if only the named columns are shown."""
+    """The columns that ALL COLUMNS EXCEPT omits, or None if only the named columns are shown."""
 
     def shown(self, columns: Iterable[str], needed: Iterable[str]) -> list[tuple[str, str]]:
-        """Return the shown columns and their names, in column order. Required columns are always shown.
+        """Return the shown columns and their property names, in column order. Required columns are always shown.
 
         >>> Properties((Property("b", "c"),)).shown(["id", "a", "b"], ["ID"])
         [('id', 'id'), ('b', 'c')]
@@ -132,12 +132,13 @@ class Properties:
             if own in always or whole:
                 shown.append((column, column))
             names = [p.name for p in self.named if p.column.lower() == own]
-            # An alias adds a name. A required column is already shown above, so its own name must not be repeated here.
+            # An alias adds a name. A required column has already been shown above, so its own name must not be repeated
+            # here.
             shown += [(column, name) for name in names if own not in always or name.lower() != own]
         return shown
 
     def __str__(self) -> str:
-        """Return the properties as a clause of the graph definition.
+        """Return the properties as a clause of a graph definition.
 
         >>> str(Properties((Property("b", "c"),))), str(Properties()), str(Properties(excepted=("a",)))
         ('b AS c', 'none', 'all columns except a')
@@ -160,7 +161,9 @@ class EdgeType(NamedTuple):
     destination: str
 
     def type_hash(self, direction: Direction) -> int:
-        """Return the 64-bit hash of an edge type and direction, part of every draw key (ET in the sampling contract).
+        """Return the 64-bit hash of an edge type and direction.
+
+        Every draw key contains it (ET in the sampling contract).
 
         >>> hex(EdgeType("customer", "bought", "product").type_hash("IN"))
         '0x860da7d90bdd38f6'
@@ -169,14 +172,17 @@ class EdgeType(NamedTuple):
         return int.from_bytes(sha256(self.type_text(direction)).digest()[:8], "little")
 
     def type_text(self, direction: Direction) -> bytes:
-        """Return the text that `type_hash` hashes. Edge types in a hop are sampled in byte order of this text."""
+        """Return the text that `type_hash` hashes.
+
+        The edge types in a hop are sampled in the byte order of this text.
+        """
         # NUL, which no name contains, separates the parts, so that ("a", "bc") and ("ab", "c") have different hashes.
         return "\0".join((self.source.lower(), self.edge.lower(), self.destination.lower(), direction)).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureHistory:
-    """The history of a feature whose values change over time, as a table with one row per change."""
+    """The history of a feature whose values change over time: a table with one row per change."""
 
     table: str
     key: tuple[str, ...]
@@ -187,26 +193,26 @@ class FeatureHistory:
 
 @dataclass(frozen=True, slots=True)
 class FeatureSpec:
-    """A feature built from columns, concatenated in order."""
+    """A feature that concatenates columns, in order."""
 
     name: str
     columns: tuple[str, ...]
-    """The columns of the element's table or the history table. A sparse feature has a column of index lists and,
+    """The columns of the element's table or of the history table. A sparse feature has a column of index lists and,
     unless all values are 1, a column of value lists."""
     default: float | None = None
-    """The value that replaces NULL, NaN and missing rows. If None, these are errors."""
+    """The value that replaces NULL, NaN and missing rows. If it is None, these are errors."""
     dtype: str = "float32"
-    """The numpy name of the dtype in which the feature is stored and delivered."""
+    """The name of the numpy dtype in which the feature is stored and delivered."""
     sparse: bool = False
     """Whether rows are stored as (index, value) pairs and delivered as a torch CSR tensor."""
     width: int | None = None
-    """The declared width of a sparse feature, or None for the greatest index plus one."""
+    """The declared width of a sparse feature, or None for the largest index plus one."""
     history: FeatureHistory | None = None
-    """The table of the feature's values if they change over time."""
+    """The table with the feature's values, if they change over time."""
 
 
 def _featured(specs: tuple[FeatureSpec, ...]) -> list[str]:
-    """Return the columns in the element's own table that its features use."""
+    """Return the columns of the element's own table that its features use."""
     return [column for spec in specs if spec.history is None for column in spec.columns]
 
 
@@ -224,18 +230,18 @@ class VertexElement:
     key: tuple[str, ...]
     features: tuple[FeatureSpec, ...] = ()
     target: str | None = None
-    """The column whose values batches deliver as `y` for their seeds."""
+    """The column whose values are delivered as `y` for a batch's seeds."""
     on_duplicate: OnDuplicate = "ERROR"
     event_time: str | None = None
-    """The column with the time from which a vertex exists, or None if all vertices always exist."""
+    """The column with the time at which a vertex starts to exist, or None if all vertices always exist."""
     nulls_static: bool = False
     """Whether a vertex whose event time is NULL always exists. If False, NULL is an error."""
     labels: tuple[str, ...] = ()
     """The labels. If there are none, the element's name is its only label."""
     properties: Properties | None = None
-    """The properties that are shown, or None for all columns."""
+    """The properties shown, or None for all columns."""
     classes: tuple[str, ...] | None = None
-    """All values of a text target in code order. If None, codes are assigned in order of appearance."""
+    """All values of a text target, in code order. If None, codes are assigned in order of first appearance."""
 
     @property
     def needed(self) -> list[str]:
@@ -262,7 +268,7 @@ class EdgeElement:
     destination: str
     """The vertex type of the destination."""
     event_time: str | None = None
-    """The column with the time at which an edge occurs, or from which it is valid."""
+    """The column with the time at which an edge occurs, or at which its validity starts."""
     weight: str | None = None
     features: tuple[FeatureSpec, ...] = ()
     on_dangling: Literal["ERROR", "SKIP"] = "ERROR"
@@ -274,7 +280,7 @@ class EdgeElement:
     labels: tuple[str, ...] = ()
     """The labels. If there are none, the element's name is its only label."""
     properties: Properties | None = None
-    """The properties that are shown, or None for all columns."""
+    """The properties shown, or None for all columns."""
 
     @property
     def type(self) -> EdgeType:
@@ -294,7 +300,7 @@ class EdgeElement:
 
 @dataclass(frozen=True, slots=True)
 class PropertyGraph:
-    """A property graph over tables. One definition applies to every version whose tables fit it."""
+    """A property graph over tables. A definition applies to every version whose tables fit it."""
 
     name: str
     vertices: tuple[VertexElement, ...]
@@ -307,21 +313,24 @@ class PropertyGraph:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The names of the tables that the graph reads, without duplicates: element tables and history tables."""
+        """The distinct names of the tables that the graph reads: element tables and history tables."""
         named = [e.table for e in self.elements]
         named += [spec.history.table for v in self.vertices for spec in v.features if spec.history is not None]
         # The dictionary removes names that differ only in case and preserves the order.
         return tuple({name.lower(): name for name in named}.values())
 
     def labelled(self, name: str) -> list[VertexElement | EdgeElement]:
-        """Return the elements that a name denotes: the element with that name, or else all elements with that label."""
+        """Return the elements that a name denotes.
+
+        This is the element with that name, or else all elements with that label.
+        """
         own = [e for e in self.elements if e.name.lower() == name.lower()]
         return own or [e for e in self.elements if name.lower() in {label.lower() for label in e.labels}]
 
     def vertex(self, name: str) -> VertexElement | None:
-        """Return the vertex type with that name, ignoring case, or None."""
+        """Return the vertex type with this name, ignoring case, or None."""
         return next((v for v in self.vertices if v.name.lower() == name.lower()), None)
 
     def edge(self, name: str) -> EdgeElement | None:
-        """Return the edge type with that name, ignoring case, or None."""
+        """Return the edge type with this name, ignoring case, or None."""
         return next((e for e in self.edges if e.name.lower() == name.lower()), None)

@@ -25,7 +25,7 @@ _PAIRS = (
 BATCH_NAMES = frozenset((*_NODES, *_EDGES, *_PAIRS))
 
 FULL = -1
-"""The fanout value that includes every neighbour."""
+"""The fanout value that means all neighbours."""
 
 RNG_SCHEME = "snapdb-1"
 """The name of the random number scheme, which is recorded with every sampler, batch and export."""
@@ -48,11 +48,12 @@ class Relation(NamedTuple):
 
     edge: EdgeType
     direction: Literal["IN", "OUT", "BOTH"]
-    """IN traverses from destinations to sources, OUT from sources to destinations. BOTH combines the two in one row."""
+    """IN traverses edges from destination to source, OUT from source to destination. BOTH combines the two in one
+    row."""
 
     @property
     def expands(self) -> str:
-        """The vertex type of the expanded nodes. BOTH requires that both ends have the same type."""
+        """The vertex type of the expanded nodes. With BOTH, the two ends have the same type."""
         return self.edge.source if self.direction == "OUT" else self.edge.destination
 
     @property
@@ -62,12 +63,12 @@ class Relation(NamedTuple):
 
     @property
     def hash(self) -> int:
-        """The hash of the edge type and direction, a part of the draw key."""
+        """The hash of the edge type and direction, which is part of the draw key."""
         return _hash_of(self.edge, self.direction)
 
     @property
     def key(self) -> EdgeType:
-        """The key in a batch: the edge type, or for OUT PyG's reverse type, (destination, 'rev_' + edge, source)."""
+        """The key in a batch: the edge type or, for OUT, PyG's reverse type (destination, 'rev_' + edge, source)."""
         if self.direction == "OUT":
             return EdgeType(self.edge.destination, f"rev_{self.edge.edge}", self.edge.source)
         return self.edge
@@ -75,21 +76,22 @@ class Relation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fanout:
-    """The number of neighbours to sample over one edge type, hop by hop."""
+    """The number of neighbours to sample over one edge type, for each hop."""
 
     edge: EdgeType
     direction: Direction
     counts: tuple[int, ...]
-    """The number of neighbours per hop, starting at the seeds. FULL samples all, and 0 skips the type at that hop."""
+    """The number of neighbours per hop, starting at the seeds. FULL samples all neighbours, and 0 skips the type at
+    that hop."""
 
     @property
     def sort_key(self) -> bytes:
-        """The sort key of edge types within a hop, which defines the sampling order."""
+        """The sort key of edge types within a hop, which determines the sampling order."""
         return self.edge.type_text(self.direction)
 
     @property
     def relations(self) -> tuple[Relation, ...]:
-        """The type's traversals. BOTH between different vertex types becomes one IN and one OUT traversal."""
+        """The type's traversals. BOTH between different vertex types becomes an IN and an OUT traversal."""
         if self.direction == "BOTH" and self.edge.source != self.edge.destination:
             return (Relation(self.edge, "IN"), Relation(self.edge, "OUT"))
         return (Relation(self.edge, self.direction),)
@@ -97,21 +99,22 @@ class Fanout:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """The method that selects among the eligible edges of a node."""
+    """The method of selecting among a node's eligible edges."""
 
     method: Method = "UNIFORM"
     replace: bool = False
-    """Whether an edge may be sampled more than once (WITH REPLACEMENT)."""
+    """Whether an edge can be sampled more than once (WITH REPLACEMENT)."""
     weights: tuple[tuple[str, str], ...] = ()
     """Pairs of (edge type, weight column of its table). Edges of other types have weight 1."""
     weighted: bool = False
     """Whether weights are used, by WEIGHT BY, TOPK or PRIORITY."""
     dependent: int = 1
-    """LABOR: the number of batches in which each neighbour's random variate is redrawn once. With 1, every batch
-    redraws all of them."""
+    """LABOR: the number of batches over which each neighbour's random variate is redrawn once. With 1, every batch
+    redraws all variates."""
     zero_weight: ZeroWeight = "NEVER"
-    """When edges of weight 0 are delivered under WEIGHT BY and PRIORITY. NEVER: not at all. WITH ALL: if a node has at
-    most as many edges as the fanout, which is the rule for lineages that do not record one."""
+    """When edges of weight 0 are delivered under WEIGHT BY and PRIORITY. With NEVER, they are not delivered. With WITH
+    ALL, they are delivered if a node has at most as many edges as the fanout. Lineages that do not record a rule use
+    WITH ALL."""
 
     def scores_edges(self, relation: Relation) -> bool:
         """Return whether sampling a relation reads edge ids, to hash them or to order edges with equal scores."""
@@ -124,27 +127,28 @@ class Drawing:
 @document_attributes
 @dataclass(frozen=True, slots=True)
 class Temporal:
-    """The TEMPORAL clause: each seed has a separate tree, without edges and nodes later than the seed's time."""
+    """The TEMPORAL clause. Each seed has a separate tree, without edges and nodes later than the seed's time."""
 
     inclusive: bool
-    """Whether a tree includes edges at the seed's own time: TEMPORAL <= instead of TEMPORAL <."""
+    """Whether a tree includes edges at the seed's own time (TEMPORAL <= instead of TEMPORAL <)."""
     within: int | None
     """The maximum age of an edge at the seed's time, in the unit of event times, or None if unbounded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Negatives:
-    """Negative sampling of destinations that are not neighbours, for each seed edge."""
+    """Negative sampling: for each seed edge, draws destinations that are not neighbours of its source."""
 
     count: int
     """The number of negatives per positive edge."""
     weight: str | None
-    """The weight column of the destination's table, or DEGREE. None draws uniformly."""
+    """The weight column of the destination's table, or DEGREE. If None, destinations are drawn uniformly."""
     known: Literal["EVER", "BEFORE", "AT"] | None
     """EXCLUDE KNOWN: whether the source's existing destinations are excluded at any time (EVER), before the seed's time
-    (BEFORE) or at that time (AT). None excludes none."""
+    (BEFORE) or at that time (AT). If None, no destinations are excluded."""
     among: tuple[EdgeType, ...] = ()
-    """The edge types in EXCLUDE KNOWN … IN, which define existing destinations. If empty, the seeds' own type does."""
+    """The edge types in EXCLUDE KNOWN … IN, which define existing destinations. If empty, the seeds' own type defines
+    them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +158,8 @@ class Link:
     edge: EdgeType
     negatives: Negatives | None
     exclude: Literal["NONE", "PAIR", "BOTH"]
-    """The edges of the seeds' type that a batch hides from all of its seeds: none, those that connect the two ends of a
-    seed, or those and the reverse edges."""
+    """The edges of the seeds' type that a batch hides from all of its seeds. NONE hides none, PAIR hides those that
+    connect the two ends of a seed, and BOTH also hides the reverse edges."""
 
     @property
     def known_types(self) -> tuple[EdgeType, ...]:
@@ -170,44 +174,45 @@ class Refresh:
     """REFRESH: sample a row of AMPLIFY * fanout edges per node once, and let many batches draw from it.
 
     A row's key contains its round, a number that increases over the batches. Batches of the same round share the row.
-    The strategies are those of GraphSnapShot. In snapdb, a row is also a pure function of its key. FBL resamples in
-    every batch and has no Refresh.
+    The strategies come from GraphSnapShot. In snapdb, a row is also a pure function of its key. FBL resamples every
+    batch and has no Refresh.
     """
 
     strategy: Literal["FCR", "OTF"]
-    """FCR (full refresh) resamples all rows at once. OTF (rolling refresh) resamples some of the rows in every batch.
-    """
+    """FCR (full refresh) resamples all rows at once. OTF (rolling refresh) resamples some of the rows in every
+    batch."""
     every: int | None
     """The period in batches, or None for AUTO until the number of batches per epoch is known."""
     share: Fraction = Fraction(1)
-    """OTF: the share of the rows to resample per period, 0 < share ≤ 1."""
+    """OTF: the share of the rows that is resampled per period, 0 < share ≤ 1."""
     amplify: Fraction = Fraction(2)
     """The size of a row as a multiple of the fanout, at least 1. The product is rounded up."""
     fetch: Fraction | None = None
     """The share of the fanout that is drawn from the row. The remainder is drawn from the other neighbours. None draws
     the whole fanout from the row."""
     visited: bool = False
-    """OTF: whether to resample only the rows that batches have accessed, all at once."""
+    """OTF: whether only the rows that batches have accessed are resampled, all at once."""
     shared: bool = False
     """Whether a node has a single row for all hops, sized for the largest fanout."""
     above: int = 0
-    """The maximum degree of a node without a row. Batches draw from all edges of such nodes."""
+    """The maximum degree of a node without a row. For such nodes, batches draw from all edges."""
 
     @property
     def period(self) -> int:
-        """The period in batches. An open sampler always has one."""
+        """The period in batches. It is always known for an open sampler."""
         if self.every is None:
             raise ValueError("REFRESH EVERY AUTO has no number of batches until a sampler is opened")
         return self.every
 
     @property
     def turned(self) -> int:
-        """The share in units of 2^-32, the unit in which rounds are counted.
+        """The share in units of 2^-32, which is the unit of rounds.
 
         >>> Refresh("OTF", 50, share=Fraction("0.15")).turned
         644245094
         """
-        # Fixed point, because kernels compare it with 32-bit node hashes. Adding a half rounds to the nearest unit.
+        # The share is in fixed point, because kernels compare it with 32-bit node hashes. Adding a half rounds it to
+        # the nearest unit.
         return math.floor(self.share * 2**32 + Fraction(1, 2))
 
     @property
@@ -221,8 +226,8 @@ class Refresh:
         >>> Refresh("FCR", 50, amplify=Fraction("1.5")).size(5)
         8
         """
-        # Fractions are exact: a product of floats such as 1.1 * 50 = 55.00000000000001 would round up to one edge too
-        # many.
+        # Fractions are exact. A product of floats such as 1.1 * 50 = 55.00000000000001 would be rounded up to one edge
+        # too many.
         return math.ceil(self.amplify * fanout)
 
     def row_size(self, fanout: Fanout, count: int) -> int:
@@ -252,19 +257,19 @@ class SampleSpec:
     """The number in REPEATABLE, 0 ≤ seed < 2^64."""
     order: SeedOrder
     text: str
-    """The statement text, which every batch's lineage records."""
-    drawing: Drawing = Drawing()  # frozen, so sharing the default is safe
+    """The statement text, which is recorded in every batch's lineage."""
+    drawing: Drawing = Drawing()  # frozen, so the default can be shared safely
     temporal: Temporal | None = None
     link: Link | None = None
     subset: Fraction | None = None
-    """The share of the seeds per epoch, 0 < share ≤ 1, or None for all seeds."""
+    """The share of the seeds that is used per epoch, 0 < share ≤ 1, or None for all seeds."""
     layout: Literal["NODES", "BLOCKS"] = "NODES"
-    """NODES: a hop expands the nodes discovered by the previous hop. BLOCKS: a hop expands all of the batch's nodes so
-    far."""
+    """With NODES, a hop expands the nodes that the previous hop discovered. With BLOCKS, a hop expands all of the
+    batch's nodes so far."""
     reuse_hops: bool = False
     """Whether a node's draws are the same at every hop."""
     allow_duplicates: bool = False
-    """Whether a seed may occur more than once."""
+    """Whether a seed can occur more than once."""
     device: str | None = None
     """The device on which batches are built, e.g. 'cuda:0', or None for the CPU."""
     backend: Backend | None = None
@@ -274,9 +279,9 @@ class SampleSpec:
     ids: IdType = "int64"
     """The dtype of node ids in a stream's batches. SAMPLE returns rows with the user's keys instead."""
     refresh: Refresh | None = None
-    """The neighbor pool, or None (FBL) if every batch resamples."""
+    """The neighbour pool, or None (FBL) if every batch is resampled."""
     generation: int = 0
-    """The generation of a named sampler's rows. REFRESH CACHE starts a new one, which resamples all rows."""
+    """The generation of a named sampler's rows. REFRESH CACHE starts a new generation, which resamples all rows."""
 
     @property
     def hops(self) -> int:
@@ -301,7 +306,7 @@ class ExecutionHints:
     """The number of threads, or None for one per core."""
     fused: bool = True
     """Whether the thread that samples a batch also reads its features, while the node ids are in the CPU cache.
-    Otherwise features are read when the batch is delivered."""
+    Otherwise, features are read when the batch is delivered."""
     idle: frozenset[Relation] = frozenset()
     """The relations that cannot be reached from the seeds. They are not opened."""
     meets: frozenset[str] | None = None
@@ -330,7 +335,7 @@ PLAIN_HINTS = ExecutionHints(threads=1, fused=False, backend="numba")
 """The hints before the optimizer applies any rule."""
 
 
-# Named SAMPLE statements, their caches, and the statistics of a cache
+# Named SAMPLE statements, their caches, and cache statistics.
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +345,7 @@ class Sampler:
     id: int
     name: str
     text: str
-    """The complete statement, SAMPLE FROM …, as the user wrote it. SAMPLE USING is already resolved."""
+    """The complete statement, SAMPLE FROM …, as the user wrote it, except that SAMPLE USING is already resolved."""
     snapshot: str
     """The snapshot name. A later statement can replace the snapshot with this name."""
     seeds: str
@@ -354,12 +359,13 @@ class Sampler:
     """Microseconds since 1970 UTC."""
     author: str
     generation: int = 0
-    """The generation of its neighbor pool. REFRESH CACHE starts the next one, which resamples all rows."""
+    """The generation of the sampler's neighbour pool. REFRESH CACHE starts the next generation, which resamples all
+    rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """The location and size of a named sampler's cached rows. Caches never change a batch."""
+    """The location and size of a cache for a named sampler's rows. Caches never change a batch."""
 
     id: int
     name: str
@@ -381,7 +387,7 @@ class CacheStats:
     bytes: int = 0
     """The total size of its arrays in bytes."""
     rows: int = 0
-    """The capacity in rows, counting both sampled and complete rows."""
+    """The capacity in rows, including both sampled and complete rows."""
     filled: int = 0
     """The number of rows in the cache."""
     edges: int = 0
@@ -393,7 +399,7 @@ class CacheStats:
     bytes_read: int = 0
     """The bytes of neighbours read from the topology, both on cache misses and to fill the cache."""
     bytes_filled: int = 0
-    """The part of `bytes_read` that was read to fill the cache."""
+    """The part of `bytes_read` that was used to fill the cache."""
     bytes_saved: int = 0
     """The bytes of neighbours that batches read from the cache instead of the topology."""
     refills: int = 0
@@ -401,13 +407,13 @@ class CacheStats:
     drawn: int = 0
     """The number of rows that these passes sampled."""
     seconds: float = 0.0
-    """The duration of these passes, in seconds."""
+    """The total duration of these passes, in seconds."""
     age: float | None = None
     """The average age of the cached rows in batches, or None if the cache is empty."""
     batch: int | None = None
-    """The global number of the most recently started batch."""
+    """The global number of the batch that was started last."""
     error: str | None = None
-    """The error that stopped filling the cache, or None."""
+    """The error that stopped the filling of the cache, or None."""
 
     @property
     def hit_rate(self) -> float | None:

@@ -20,10 +20,10 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The schedule of a task: a cron line in a time zone, or a fixed interval counted from an anchor."""
+    """A task's schedule: a cron line in a time zone, or a fixed interval that is counted from an anchor."""
 
     text: str
-    """The statement's clause, such as USING CRON 0 3 * * * UTC or EVERY INTERVAL '2 seconds'."""
+    """The clause in the statement, such as USING CRON 0 3 * * * UTC or EVERY INTERVAL '2 seconds'."""
     cron: str | None
     """The five fields of a cron line, or None for a fixed interval."""
     zone: str
@@ -43,11 +43,11 @@ class Task:
     name: str
     schedule: Schedule
     condition: str | None
-    """The condition of WHEN without its parentheses, or None if every scheduled run starts."""
+    """The WHEN condition without its parentheses, or None if every scheduled run starts."""
     body: str
-    """The statements without dollar quotes. Placeholders such as {date} are not filled in."""
+    """The statements without dollar quotes. Placeholders such as {date} are not replaced."""
     folder: str
-    """The absolute path that relative paths in the body refer to, which is the working directory at creation."""
+    """The absolute path of the directory for relative paths in the body. It is the working directory at creation."""
     timeout: int | None
     """The maximum duration of a run in microseconds, or None if unlimited."""
     retries: int
@@ -80,7 +80,7 @@ class TaskRun:
     version: int
     """The head version when the first attempt started."""
     step: int
-    """The number of statements completed over all attempts. The next attempt continues after them."""
+    """The number of statements completed over all attempts. The next attempt continues after these statements."""
     published: tuple[int, ...]
     """The versions that the run committed."""
     retry: int | None
@@ -93,7 +93,7 @@ class TaskRun:
     log: str
     """The log, with one line per executed statement and additional messages."""
     replaced: bool = False
-    """Whether the task was replaced during the run, in which case the run's body is not the current one."""
+    """Whether the task was replaced during the run. If so, the run's body is not the current one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Text for users: counted nouns, HTML tables, bar charts, suggestions of similar names, and units of size."""
+"""Text for users: counted nouns, HTML tables, bar charts, suggestions of similar names, and sizes with units."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, get_args
 
 
 def by_word(kind: object) -> dict[Any, Any]:
-    """Map each string of a Literal type to itself: `words: dict[str, Overlap] = by_word(Overlap)` narrows a str.
+    """Map each string of a Literal type to itself, so `words: dict[str, Overlap] = by_word(Overlap)` narrows a str.
 
     A type checker cannot relate the returned values to the Literal, so the caller's annotation specifies the type.
 
@@ -32,12 +32,12 @@ _FAINT = "opacity:0.6"
 
 
 class Head(NamedTuple):
-    """The header of a column."""
+    """The header of a table column."""
 
     name: str
     type: str = ""
     right: bool = False
-    """Whether its values are right-aligned, as numbers are."""
+    """Whether the column's values are right-aligned, like numbers."""
 
 
 class Markup(str):
@@ -65,10 +65,10 @@ def bar_chart(counts: Sequence[int], title: str, bars: Sequence[str] = ()) -> Ma
     width = _BAR * len(counts)
     drawn = []
     for place, count in enumerate(counts):
-        # A nonzero count gets at least one pixel, so that it is visible next to much larger ones.
+        # A nonzero count gets at least one pixel, so that it is visible next to much larger counts.
         high = max(round(count * (_HEIGHT - 1) / most), 1 if count else 0)
         text = f"<title>{escape(bars[place])}</title>" if bars else ""
-        # With the transparent rectangle, the tooltip is shown over a bar's whole column.
+        # The transparent rectangle shows the tooltip over a bar's whole column.
         ground = f'<rect x="{place * _BAR}" width="{_BAR}" height="{_HEIGHT}" fill-opacity="0"/>'
         bar = f'<rect x="{place * _BAR}" y="{_HEIGHT - high}" width="{_BAR - 1}" height="{high}"/>'
         drawn.append(f"<g>{text}{ground}{bar}</g>")
@@ -109,9 +109,9 @@ def _cell(text: str | None, head: Head) -> str:
 
 
 _SHORT = 5
-"""The length from which a name is considered long."""
+"""The length at and above which a name is considered long."""
 _LONGEST = 200
-"""The maximum length of a name that is compared, because comparing longer names takes seconds."""
+"""The maximum length of a name that is compared, because comparisons of longer names take seconds."""
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:
@@ -143,7 +143,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     elif len(folded) < _SHORT:  # short names can be similar by chance
         alike = [known for known in by_folded if abs(len(known) - len(folded)) <= 1]
         swapped = [known for known in alike if sorted(known) == sorted(folded)]
-        # A transposition, such as nmae for name, takes precedence over a name that merely shares most letters.
+        # A transposition, such as nmae for name, takes precedence over a name that shares most of its letters.
         near = get_close_matches(folded, by_folded, 1, 0.8) or swapped or get_close_matches(folded, alike, 1, 0.75)
     else:
         near = get_close_matches(folded, by_folded, n=1)

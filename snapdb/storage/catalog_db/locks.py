@@ -1,6 +1,6 @@
 """File locks: on the catalog, on tables while statements read them, and on published directories.
 
-All of them are kernel locks, which the system releases when the process exits, even if it is killed.
+All of them are kernel locks. The system releases them when the process exits, even if it is killed.
 """
 
 import fcntl
@@ -20,8 +20,8 @@ from snapdb.storage.manifests import MANIFEST
 _LOCK_FILE = "catalog.lock"
 
 _WRITER, _USERS = (0, 1), (1, 1)
-"""Byte ranges (start, length) in the lock file. The single writer locks the first one. All transactions share a lock on
-the second one, so that no checkpoint runs while there is a reader."""
+"""Byte ranges (start, length) in the lock file. The single writer locks the first range. All transactions share a lock
+on the second one, so that no checkpoint runs while there is a reader."""
 _SHARED_RANGE = (0x40000002, 510)
 """The range of SQLite's SHARED lock in the database file. Deleting the write-ahead log requires an exclusive lock on
 it."""
@@ -35,14 +35,14 @@ _PAUSE = 0.002
 """Seconds between attempts to acquire a lock."""
 
 _AVAILABLE = hasattr(fcntl, "F_OFD_SETLK")
-"""Whether the system has open-file-description locks (Linux). Elsewhere SQLite's own locks must suffice."""
+"""Whether the system has open-file-description locks (Linux). On other systems, SQLite's own locks must suffice."""
 
 
 class CatalogLock:
     """The locks of an open catalog, which protect its files from deletion and serialize its transactions."""
 
     def __init__(self, db_dir: DatabaseDir) -> None:
-        """Protect the files of an existing catalog. The files of a new one are protected by `pin`."""
+        """Protect the files of an existing catalog. `pin` protects the files of a new one."""
         self._db_dir = db_dir
         self._descriptors: list[int] = []
         self._finalizer = weakref.finalize(self, _close_all, self._descriptors)
@@ -54,7 +54,7 @@ class CatalogLock:
         return _AVAILABLE and not self._db_dir.immutable
 
     def pin(self) -> None:
-        """Protect the files that SQLite has opened, until `release`."""
+        """Protect the files that SQLite has opened, until `release` is called."""
         if not self._protects:
             return
         if not self._descriptors:
@@ -65,7 +65,9 @@ class CatalogLock:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """A read transaction, during which the write-ahead log keeps the pages that it reads.
+        """Run the block as a read transaction.
+
+        Meanwhile, the write-ahead log keeps the pages that the transaction reads.
 
         Raises:
             LockedError: A log checkpoint took longer than a transaction waits.
@@ -80,7 +82,7 @@ class CatalogLock:
 
     @contextmanager
     def writing(self, patience: float) -> Iterator[int | None]:
-        """The single write transaction. Yields the descriptor for `is_alone`.
+        """Run the block as the single write transaction. Yields the descriptor for `is_alone`.
 
         Raises:
             LockedError: Another writer did not finish within `patience` seconds.
@@ -95,7 +97,7 @@ class CatalogLock:
             _unlock(descriptor)
 
     def is_alone(self, descriptor: int | None) -> bool:
-        """Whether a writer that has committed is the only user. If so, no transaction begins until it ends."""
+        """Whether a writer that has committed is the only user. If so, no transaction starts until the writer ends."""
         return descriptor is None or _lock(descriptor, fcntl.F_WRLCK, _USERS)
 
     @contextmanager
@@ -123,7 +125,7 @@ class CatalogLock:
     def _share(
         self, path: Path, place: tuple[int, int], where: Callable[[int], bool] = lambda descriptor: True
     ) -> None:
-        """Open a file and hold a shared lock on a range of it until `release`."""
+        """Open a file and hold a shared lock on a range of it until `release` is called."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:  # SQLite does not need the file, or reports the problem
@@ -135,7 +137,7 @@ class CatalogLock:
         _wait(descriptor, fcntl.F_RDLCK, place, self._db_dir)
 
     def _open(self) -> int | None:
-        """A new open file description per transaction, because a process forked earlier does not share its locks."""
+        """Open a new file description for each transaction, so that no process forked earlier shares its locks."""
         if not self._protects:
             return None
         path = self._db_dir.path / _LOCK_FILE
@@ -143,7 +145,7 @@ class CatalogLock:
             if not self._db_dir.read_only:
                 return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:  # read-only, and never written by a release that creates this file
+        except FileNotFoundError:  # the database is read-only, and no release that creates this file has written to it
             return None
         except OSError as error:
             raise unwritten(path, error.strerror or str(error)) from error
@@ -152,7 +154,7 @@ class CatalogLock:
 def _is_wal(catalog: int) -> bool:
     """Whether an open catalog has a write-ahead log.
 
-    A new catalog is briefly in another mode, in which its creator needs the lock that would be shared.
+    A new catalog is briefly in another mode, in which its creator needs to lock the shared range exclusively.
     """
     return os.pread(catalog, 100, 0)[_WAL_HEADER] == b"\x02\x02"
 
@@ -160,7 +162,7 @@ def _is_wal(catalog: int) -> bool:
 def _wait(descriptor: int, kind: int, place: tuple[int, int], db_dir: DatabaseDir, patience: float = 10.0) -> None:
     """Acquire a lock within `patience` seconds, or raise LockedError."""
     deadline = time.monotonic() + patience
-    # Poll, because a blocking call cannot time out. 2 ms is short compared with a commit's fsync.
+    # Poll, because a blocking call has no timeout. 2 ms is short compared with a commit's fsync.
     while not _lock(descriptor, kind, place):
         if time.monotonic() > deadline:
             raise LockedError(
@@ -171,7 +173,7 @@ def _wait(descriptor: int, kind: int, place: tuple[int, int], db_dir: DatabaseDi
 
 
 def _lock(descriptor: int, kind: int, place: tuple[int, int]) -> bool:
-    """Acquire, change or release a lock without waiting. Returns whether that succeeded."""
+    """Acquire, change or release a lock without waiting. Returns whether it succeeded."""
     start, length = place
     try:  # struct flock: type, whence, start, length, pid, which must be 0 for open-file-description locks
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", kind, os.SEEK_SET, start, length, 0))
@@ -182,7 +184,7 @@ def _lock(descriptor: int, kind: int, place: tuple[int, int]) -> bool:
 
 def _unlock(descriptor: int | None) -> None:
     if descriptor is not None:
-        # Unlock explicitly, because a process forked in the meantime shares the description and keeps it open.
+        # Unlock explicitly, because a process that was forked in the meantime shares the description and keeps it open.
         _lock(descriptor, fcntl.F_UNLCK, (0, 0))
         os.close(descriptor)
 
@@ -192,18 +194,21 @@ def _close_all(descriptors: list[int]) -> None:
         os.close(descriptors.pop())
 
 
-# Reader leases: a file with a shared lock is not removed.
+# Reader leases. A file with a shared lock is not removed.
 
 
 class Lease:
-    """A shared lock on the manifest of each given directory, held until `release`. Read-only files also work."""
+    """A shared lock on the manifest of each given directory, held until `release` is called.
+
+    Works for read-only files.
+    """
 
     def __init__(self, directories: Iterable[Path], folders: Iterable[Path] = (), *, partial: bool = False) -> None:
         """Acquire the locks.
 
         Args:
             directories: The published directories.
-            folders: Folders of single files, none of which is removed while the lease is held.
+            folders: Folders of single files. No file in them is removed while the lease is held.
             partial: Whether to add missing paths to `missing` instead of raising an error.
 
         Raises:
@@ -231,23 +236,23 @@ class Lease:
 
 
 class TablesLock:
-    """A shared lock on readers.lock, held until `release`, which prevents the removal of files named in the catalog.
+    """A shared lock on readers.lock, which prevents removal of files named in the catalog until `release` is called.
 
-    Statements acquire it before they read the catalog. Therefore, while the lock is held exclusively, no process reads
-    tables or writes files that no version names yet.
+    Statements acquire it before they read the catalog. Therefore, while a process holds the lock exclusively, no other
+    process reads tables or writes files that no version names yet.
     """
 
     def __init__(self, db_dir: DatabaseDir) -> None:
         path = db_dir.path / "readers.lock"
         try:
             self._descriptor: int | None = _share(path) if db_dir.read_only else _share(path, os.O_CREAT)
-        except FileNotFoundError:  # read-only and never written, so no process removes anything
+        except FileNotFoundError:  # the database is read-only and was never written, so no process removes files
             self._descriptor = None
 
     def alone(self, patience: float = 2.0) -> bool:
         """Acquire the lock exclusively.
 
-        If other processes do not release it in time, returns False and downgrades to a shared lock.
+        If other processes do not release it in time, downgrades to a shared lock and returns False.
         """
         if self._descriptor is None:
             return False
@@ -275,7 +280,8 @@ class TablesLock:
 def assigning_ids(db_dir: DatabaseDir) -> Iterator[None]:
     """Hold the lock for assigning ids.
 
-    If two processes assigned ids at once, the catalog would reject one of them, which would have to start over.
+    If two processes assigned ids at the same time, the catalog would reject one of them, and it would have to start
+    over.
     """
     with _opened(db_dir.path / "ids.lock", os.O_CREAT) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -284,13 +290,16 @@ def assigning_ids(db_dir: DatabaseDir) -> Iterator[None]:
 
 @contextmanager
 def merging_files(db_dir: DatabaseDir) -> Iterator[bool]:
-    """Yield whether no other process is merging files. Two processes that merge at once duplicate work."""
+    """Yield whether no other process is merging files.
+
+    Two processes that merge at the same time would duplicate work.
+    """
     with _opened(db_dir.path / "merges.lock", os.O_CREAT) as descriptor:
         yield try_lock(descriptor)
 
 
 def remove_unless_held(db_dir: DatabaseDir, path: Path, leased: Path) -> bool:
-    """Remove a file or directory unless a lease holds `leased`, its folder or manifest.
+    """Remove a file or directory unless a lease locks `leased`, which is its folder or manifest.
 
     Returns whether it was removed.
     """
@@ -313,7 +322,7 @@ def _opened(path: Path, flags: int = 0) -> Iterator[int]:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Lock a file exclusively without waiting and return whether that succeeded."""
+    """Lock a file exclusively without waiting. Returns whether it succeeded."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -322,7 +331,7 @@ def try_lock(descriptor: int) -> bool:
 
 
 def _share(path: Path, flags: int = 0) -> int:
-    """Wait for a shared lock on a file and return its new descriptor."""
+    """Wait for a shared lock on a file. Returns the file's new descriptor."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags, 0o666)
     fcntl.flock(descriptor, fcntl.LOCK_SH)
     return descriptor
