@@ -1,4 +1,4 @@
-"""The topology of an edge type at a version: an existing artifact, a patched one, or one built from the table."""
+"""The topology of an edge type at a version, from an existing artifact, from a patched one, or built from the table."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from snapdb.storage.manifests import read_manifest
 from snapdb.types.text import counted
 
 _MERGE_SHARE = 0.1
-"""The share of the base's edges above which a patch is merged into a new base, because sampling through it becomes too
-slow."""
+"""The share of the base's edges above which a patch is merged into a new base, because sampling through the patch
+becomes too slow."""
 REBUILD_SHARE = 0.25
-"""The share of the base's edges above which sorting all edges again is as fast as a patch."""
+"""The share of the base's edges above which sorting all edges again is as fast as patching."""
 
 
 class Topology(NamedTuple):
@@ -49,22 +49,23 @@ class Topology(NamedTuple):
     skipped: int
     """The number of dangling edges, which are skipped."""
     work: str
-    """How the topology was obtained, for the user."""
+    """A description of how the topology was obtained, for the user."""
     written: int = 0
     """The number of bytes written for the topology."""
 
 
 def topology(context: BuildContext, session: SqlSession, data: EdgeData, *, full: bool = False) -> Topology:
-    """Return the adjacency of one edge type, with all the edges of its version.
+    """Return the adjacency of one edge type, with all of its edges at the version.
 
     Args:
         context: The context of the build.
         session: The session that reads the tables.
         data: The edge type.
-        full: Whether to build it from the table even if it exists.
+        full: Whether to build the topology from the table even if it exists.
 
     Raises:
-        DataError: An edge dangles, or has no time or weight. The message has the count and three examples.
+        DataError: An edge dangles, or has no time or weight. The message contains the number of such edges and three
+            examples.
     """
     wanted = wanted_topology(data)
     if full:
@@ -91,10 +92,10 @@ def wanted_topology(data: EdgeData) -> ArtifactSpec:
 
 
 def check_new(context: BuildContext, session: SqlSession, data: EdgeData) -> None:
-    """Check the edges that building the topology would check, without building it.
+    """Run the checks that building the topology would run, without building it.
 
     Raises:
-        DataError: As for `topology`.
+        DataError: See `topology`.
     """
     wanted = wanted_topology(data)
     if find_artifact(context.store.catalog_db, wanted.digest):
@@ -117,7 +118,7 @@ def _topology_of(artifact: CachedArtifact, work: str) -> Topology:
 
 
 def _built(context: BuildContext, session: SqlSession, data: EdgeData, wanted: ArtifactSpec) -> CachedArtifact:
-    """Return the topology, built from all rows of the table."""
+    """Build the topology from all rows of the table."""
     what = f"building the topology of {data.rows.element.name}"
 
     def build(directory: Path) -> dict[str, Any]:
@@ -138,11 +139,11 @@ def _built(context: BuildContext, session: SqlSession, data: EdgeData, wanted: A
 
 
 def _patched(context: BuildContext, session: SqlSession, data: EdgeData, wanted: ArtifactSpec) -> Topology | None:
-    """Return the nearest topology, patched with the changes since, or None if there is none or too much changed."""
+    """Patch the nearest topology with the changes since its version. None if there is none, or too much has changed."""
     base = nearest_artifact(context.store.catalog_db, wanted, whole=False)
     before = None if base is None else edges_at(context, data, base.version)
-    # A patch does not reveal the edges of a vertex, so a patched topology can be patched again only if no vertex
-    # changed. Otherwise, start from a complete one.
+    # A patch cannot be searched by vertex, so a patched topology can be patched again only if no vertex changed.
+    # Otherwise, a complete topology is used.
     if (
         base is not None
         and base.base is not None
@@ -174,7 +175,10 @@ def _patched(context: BuildContext, session: SqlSession, data: EdgeData, wanted:
 
 
 def _only_edges_changed(session: SqlSession, before: EdgeData, after: EdgeData) -> bool:
-    """Return whether no vertex of the edge type changed. Only a complete topology reveals the edges of a vertex."""
+    """Return whether no vertex of the edge type changed.
+
+    Only a complete topology can be searched for a vertex's edges.
+    """
     if after.rows.element.on_dangling != "ERROR":
         return False
     ends = ((before.source, after.source), (before.destination, after.destination))
@@ -186,20 +190,20 @@ def _only_edges_changed(session: SqlSession, before: EdgeData, after: EdgeData) 
 
 
 def rows_apart(one: EdgeData, other: EdgeData) -> int:
-    """Return an upper bound, from counts alone, on the number of rows in which two states of a table differ."""
+    """Return an upper bound, computed only from counts, on the number of rows that differ between two table states."""
     first, second = one.rows.table, other.rows.table
-    # Row ids are never reused, so their growth bounds the additions, and the growth of missing rows bounds the
-    # removals.
+    # Row ids are never reused, so the growth of the next row id bounds the additions, and the growth of the number of
+    # missing rows bounds the removals.
     grown = abs(first.next_row - second.next_row)
     return grown + abs((first.next_row - first.rows) - (second.next_row - second.rows))
 
 
 def _work_text(done: str, change: _Change) -> str:
-    """Return a text that describes how a topology was obtained."""
+    """Return a description of how a topology was obtained."""
     return f"{done}: {change.added.edge_id.size:,} edges added, {change.removed.edge_id.size:,} removed"
 
 
-# Edges that were added and removed between two versions, at a cost proportional to the change.
+# The edges added and removed between two versions. The cost is proportional to the change.
 
 
 _ID = quote(ROW_ID)
@@ -225,19 +229,19 @@ def _edge_change(
     skipped: int,
     limits: tuple[int, int],
 ) -> _Change:
-    """Return the change from the edges of `before`, which `root` and its patch contain, to those of `after`.
+    """Return the change between the edges of `before`, which are in `root` and its patch, and those of `after`.
 
     Args:
         session: The session that reads the tables.
         before: The edge type at the earlier version.
         after: The edge type at the later version.
         root: The rows of the base.
-        patch: The patch on the base, or None. If there is one, no vertex was removed and no edge dangled.
-        skipped: The number of dangling edges of `before`.
-        limits: The current number of dense ids for sources, and for destinations.
+        patch: The patch on the base, or None. If there is a patch, no vertex was removed and no edge dangled.
+        skipped: The number of dangling edges in `before`.
+        limits: The current numbers of dense ids for sources and destinations.
 
     Raises:
-        CorruptError: The patch or the base lacks an edge that it should have.
+        CorruptError: An edge is missing from the patch or the base.
         DataError: An edge dangles, or has no time or weight.
     """
     removed, gone = _removed(session, before, after, root, patch)
@@ -247,7 +251,7 @@ def _edge_change(
         return _Change(removed, added, 0)
     lost = [_moved(session, a, b) for a, b in ((before.source, after.source), (before.destination, after.destination))]
     won = [_moved(session, b, a) for a, b in ((before.source, after.source), (before.destination, after.destination))]
-    # A vertex whose row was replaced by one with the same key is in both sets, so its edges remain.
+    # If a vertex's row was replaced by a row with the same key, the vertex is in both sets, so its edges remain.
     orphaned = _orphaned(root, removed, _only(lost, won), limits)
     if orphaned.edge_id.size and after.rows.element.on_dangling == "ERROR":
         check_edges(session, after, edge_rows(after))
@@ -261,18 +265,18 @@ def _removed(
 ) -> tuple[EdgeArrays, int]:
     """Return the removed edges, read from the arrays that contain them, and the number of removed rows.
 
-    The number includes rows of dangling edges. If rows were only deleted, the edges are found in one pass over edge
-    ids, which reads much less than the table's rows.
+    The number includes rows of dangling edges. If rows were only deleted, one pass over the edge ids finds the edges.
+    It reads much less data than the table's rows.
     """
     one, other = before.rows.table, after.rows.table
-    if one.next_row > other.next_row:  # a refresh to an earlier version, so `before` is the later one
+    if one.next_row > other.next_row:  # this is a refresh to an earlier version, so `before` is the later one
         rows = rows_beyond(session, before.rows.root, one, other)
         edges, _ = _edges(session, before, rows, gone=True)
         (count,) = session.rows(f"SELECT count(*) FROM ({rows})")[0] if rows and patch is None else (0,)
         return (_taken(edges, _positions(root, edges) >= 0) if patch is None else edges), int(count)
     ids = deleted_beyond(session, before.rows.root, one, other)
     edges = _at(root, find_ids(root.edge_id, ids))
-    if patch is None:  # an edge that dangled is not in the base
+    if patch is None:  # an edge that dangled before is not in the base
         return edges, ids.size
     missing = np.setdiff1d(ids, edges.edge_id)
     late = _at(patch.rows, find_ids(patch.rows.edge_id, missing), patch.nodes)
@@ -344,7 +348,7 @@ def _joined(one: EdgeArrays, other: EdgeArrays) -> EdgeArrays:
 
 
 def _moved(session: SqlSession, one: VertexData, other: VertexData) -> Int64s:
-    """Return the dense ids of the rows that are in `one` but not in `other`, whether or not `other` has their keys."""
+    """Return the dense ids of the rows that are in `one` but not in `other`, even if their keys are in `other`."""
     if one.rows.table.state == other.rows.table.state:
         return np.empty(0, np.int64)
     if one.rows.element.on_duplicate != "ERROR":  # another row with the same key may have replaced it
@@ -367,12 +371,12 @@ def _plain(data: VertexData, rows: str) -> str:
 
 def _only(ids: Sequence[Int64s], others: Sequence[Int64s]) -> list[Int64s]:
     """Return the ids that are only in the first set, separately for sources and destinations."""
-    # Ids are distinct within each set, so numpy can skip sorting both to remove duplicates.
+    # Ids are distinct within each set, so numpy does not have to sort the sets to remove duplicates.
     return [np.setdiff1d(a, b, assume_unique=True) for a, b in zip(ids, others, strict=True)]
 
 
 def _orphaned(root: AdjacencyRows, removed: EdgeArrays, lost: Sequence[Int64s], limits: tuple[int, int]) -> EdgeArrays:
-    """Return the base's edges that have a removed vertex at either end, except for removed edges."""
+    """Return the base's edges that have a removed vertex at either end, except the removed edges."""
     sources, destinations = lost
     if not sources.size and not destinations.size:
         positions = np.empty(0, np.int64)
@@ -388,7 +392,7 @@ def _orphaned(root: AdjacencyRows, removed: EdgeArrays, lost: Sequence[Int64s], 
 def _revived(
     session: SqlSession, before: EdgeData, after: EdgeData, root: AdjacencyRows, added: EdgeArrays
 ) -> EdgeArrays:
-    """Return the edges that dangled until a vertex at one of their ends was added. Reads every edge."""
+    """Return the edges that dangled until a vertex was added at one of their ends. Reads all edges."""
     element = after.rows.element
     conditions = []
     for key, old, new in (
@@ -417,5 +421,5 @@ def _taken(edges: EdgeArrays, chosen: Bools) -> EdgeArrays:
 
 
 def _positions(root: AdjacencyRows, edges: EdgeArrays) -> Int64s:
-    """Return the [edges] positions of edges in the base, or -1 for missing edges."""
+    """Return the [edges] positions of the edges in the base, or -1 for missing edges."""
     return find_edges(root.indptr, root.time, root.edge_id, edges.destination, edges.time, edges.edge_id)

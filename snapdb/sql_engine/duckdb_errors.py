@@ -1,4 +1,4 @@
-"""DuckDB errors as snapdb errors, with a class, message, remedy, code, and position in the query."""
+"""Converts DuckDB errors to snapdb errors with a class, message, remedy, code, and position in the query."""
 
 import json
 import re
@@ -33,10 +33,10 @@ def translated(space: str, query: str, offset: int, place: Place, own: str) -> I
     """Run the block, and convert DuckDB errors to SnapdbErrors whose spans refer to `query`.
 
     Args:
-        space: The name space of the session, which is removed from messages.
+        space: The session's namespace, which is removed from messages.
         query: The user's part of the SQL.
         offset: The number of characters before the user's part.
-        place: Called with the query and the error before the error is raised.
+        place: A function that is called with the query and the error before the error is raised.
         own: The database directory. If a file in it cannot be read, the error is a CorruptError.
     """
     try:
@@ -50,7 +50,7 @@ def translated(space: str, query: str, offset: int, place: Place, own: str) -> I
 
 
 def _failure(error: Exception, space: str, query: str, offset: int, own: str) -> SnapdbError | None:
-    """Return the SnapdbError for an error from DuckDB, or from Arrow reading from DuckDB, or None for other errors."""
+    """Return the SnapdbError for an error from DuckDB, or from Arrow reading DuckDB results. None for other errors."""
     if isinstance(error, UnicodeDecodeError):  # a DuckDB message contains bytes of a damaged file
         return CorruptError(
             "a file that the statement reads is damaged; CHECK DATABASE lists damaged files of the database",
@@ -203,7 +203,7 @@ _TYPES = {
     "INTEGER_LITERAL": "INTEGER",
     "STRING_LITERAL": "VARCHAR",
 }
-"""DuckDB's internal names of types → their names in SQL."""
+"""DuckDB's internal type name → its SQL name."""
 
 _KNOWN_TYPES = (
     *(name for name in _TYPES.values() if name != "BOOLEAN"),
@@ -212,13 +212,13 @@ _KNOWN_TYPES = (
 )
 
 _NUMBERED = frozenset({"AUTOINCREMENT", "AUTO_INCREMENT", "BIGSERIAL", "IDENTITY", "SERIAL", "SMALLSERIAL"})
-"""Types and column options that number rows in other databases."""
+"""Types and column options that other databases use for automatic row numbers."""
 _NUMBER_ROWS = "columns are not numbered automatically; write BIGINT, and row_number() OVER () in the INSERT"
 
 _RELATIVE = ", which is relative to the working directory"
 
 _OPENING = frozenset({"AND", "BY", "FROM", "HAVING", "IN", "JOIN", "LIMIT", "NOT", "ON", "OR", "SELECT", "WHERE"})
-"""The words that cannot end a query."""
+"""Words that cannot end a query."""
 
 _KEYWORDS = ("FROM", "GROUP", "HAVING", "JOIN", "LIMIT", "ORDER", "UNION", "USING", "WHERE")
 
@@ -232,7 +232,7 @@ def _names(text: str | None) -> list[str]:
 
 
 def _near(name: str, known: list[str], otherwise: str) -> str:
-    """Return the nearest known name, otherwise all known names."""
+    """Return the nearest known name, or all known names if none is similar."""
     shown = ", ".join(known[:_LISTED]) + (", …" if len(known) > _LISTED else "")
     return did_you_mean(name, known) or (f"; {otherwise} {shown}" if known else "")
 
@@ -282,7 +282,10 @@ def _overflow(match: _Match) -> str:
 
 
 def _unexpected(word: str, before: str, after: str) -> str:
-    """Return the message for an unexpected word. The previous word may be a misspelt keyword parsed as a name."""
+    """Return the message for an unexpected word.
+
+    The previous word may be a misspelt keyword that was parsed as a name.
+    """
     if word.upper() in _OPENING and not after.strip(" \n;)"):
         return f'syntax error at end of input after "{word}": the clause is incomplete'
     earlier = (re.findall(r"\w+", before) or [""])[-1]
@@ -316,7 +319,7 @@ def _elsewhere(word: str, earlier: str, before: str, ended: bool) -> str:
 
 _JOINED = re.compile(r"\b((?:CROSS\s+|NATURAL\s+|POSITIONAL\s+)?JOIN|ON|USING)\b", re.IGNORECASE)
 _AFTER_JOIN = frozenset({"GROUP", "HAVING", "LIMIT", "ORDER", "UNION", "WHERE", ";", ")"})
-"""The parts that can follow a join."""
+"""The clauses that can follow a join."""
 _TRAVEL = re.compile(
     r"\b(?:FOR\s+(?:SYSTEM_TIME|SYSTEM_VERSION|TIMESTAMP|VERSION)|AS\s+OF\s+(?:TAG|VERSION)"
     r"|(?:TIMESTAMP|VERSION)\s+AS\s+OF|AT\"?\s+(?:TAG|VERSION))\b|\w@\w",
@@ -331,7 +334,7 @@ _CLASSES: dict[str, type[SnapdbError]] = {
     **dict.fromkeys(("several-rows", "bad-value", "value-range", "out-of-memory"), QueryError),
     **dict.fromkeys(("no-file", "folder-not-allowed", "unreadable-file"), InputError),
 }
-"""Error code → the class of the error. Other codes use `BindError`."""
+"""Error code → the error class. Other codes use `BindError`."""
 
 _TRANSLATIONS: tuple[tuple[str, str, _Text], ...] = (
     (

@@ -28,16 +28,16 @@ from snapdb.sql_engine.values import EXACT, empty, marked
 from snapdb.types import Column
 
 _IDLE = 8
-"""The number of name spaces kept for reuse, because creating one takes milliseconds."""
+"""The number of namespaces that are kept for reuse, because creating one takes milliseconds."""
 
 _PULSE = 0.2
-"""The interval in seconds at which a query's progress is read."""
+"""The interval, in seconds, at which a query's progress is read."""
 
 _FUNCTIONS = """
     SELECT DISTINCT function_name FROM duckdb_functions()
     WHERE regexp_full_match(function_name, '[a-z][a-z0-9_]*') ORDER BY 1
 """
-"""A query for function names. Operators are functions too, but have no such names."""
+"""A query for function names. The pattern excludes operators, which are also functions."""
 
 _VOLATILE = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'"
 
@@ -55,15 +55,17 @@ _LOCKED = (
     f"SET GLOBAL allowed_configs = ['enable_progress_bar', 'enable_progress_bar_print', '{EXACT}']",
     "SET GLOBAL lock_configuration = true",
 )
-"""Prevent queries from changing settings, as functions such as enable_logging do: logging writes files, and DuckDB
-terminates the process if it may not write them. Only sessions themselves set the three allowed settings."""
+"""Prevents queries from changing settings, for example with functions such as enable_logging. Logging writes files, and
+DuckDB terminates the process if it is not allowed to write them. Only sessions themselves set the three allowed
+settings."""
 
 _ABANDONED: list[Any] = []
-"""Engines with a statement that never ends. They are kept because closing one would wait for the statement."""
+"""Engines with a statement that never ends. They are kept because closing such an engine would wait for the
+statement."""
 
 
 def _clock_macros(moment: datetime) -> tuple[str, ...]:
-    """Return statements that make every clock function in the current name space return a fixed time.
+    """Return statements that make every clock function in the current namespace return a fixed time.
 
     Each session has a separate DuckDB transaction, whose clock starts with the transaction. Macros take precedence over
     DuckDB's functions.
@@ -83,7 +85,7 @@ def _clock_macros(moment: datetime) -> tuple[str, ...]:
 
 
 class _Namespace(NamedTuple):
-    """A cursor with a separate name space."""
+    """A cursor with a separate namespace."""
 
     cursor: duckdb.DuckDBPyConnection
     name: str
@@ -92,7 +94,7 @@ class _Namespace(NamedTuple):
 
 
 class SqlEngine:
-    """DuckDB in memory. It stores no data: sessions read Parquet files through views that are created for them."""
+    """DuckDB in memory. It stores no data. Sessions read Parquet files through views that are created for them."""
 
     def __init__(self, own: Path, threads: int | None = None, folders: Sequence[str | Path] | None = None) -> None:
         """Open the engine.
@@ -100,8 +102,8 @@ class SqlEngine:
         Args:
             own: The database directory. A file in it that cannot be read is corrupt, rather than a user error.
             threads: The maximum number of threads, or None for one per core.
-            folders: Absolute paths of the only directories and files that may be read and written in addition to those
-                of the tables, or None for no restriction.
+            folders: Absolute paths of the directories and files that can be read and written in addition to those of
+                the tables, or None for no restriction.
         """
         self._own = str(own)
         self._folders = None if folders is None else Folders.of(own, folders)
@@ -141,12 +143,12 @@ class SqlEngine:
 
     @contextmanager
     def session(self, names: Names | None = None, place: Place = lambda query, error: None) -> Iterator[SqlSession]:
-        """Open a cursor with a separate name space, which is removed after the block unless its names are lasting.
+        """Open a cursor with a separate namespace, which is removed after the block unless its names are lasting.
 
         Args:
-            names: The names that the SQL may use.
-            place: Called with each DuckDB error and its query before the error is raised. The error's span refers to
-                that query.
+            names: The names that the SQL can use.
+            place: A function that is called with each DuckDB error and its query before the error is raised. The
+                error's span refers to that query.
         """
         names = names or Names()
         views = (*names.statements, *self._clock)
@@ -173,7 +175,7 @@ class SqlEngine:
             self._release_ended()
 
     def _acquire(self, views: tuple[str, ...]) -> _Namespace:
-        """Return a name space with these views, otherwise an empty one. Its cursor counts as open."""
+        """Return a namespace with these views, or an empty one if there is none. Its cursor counts as open."""
         with self._guarded():
             idle = (one for wanted in (views, ()) for one in self._idle if one.views == wanted)
             namespace = next(idle, None)
@@ -185,7 +187,7 @@ class SqlEngine:
         return namespace
 
     def _release(self, namespace: _Namespace, kept: bool) -> None:
-        """Return a name space after its session. It is either kept for reuse (with LRU eviction) or removed."""
+        """Release a namespace after its session. It is either kept for reuse (with LRU eviction) or removed."""
         self._open.discard(namespace.cursor)
         # Appending to a deque is atomic, so this needs no lock.
         self._ended.append((namespace, kept))
@@ -206,10 +208,10 @@ class SqlEngine:
                 _detach(unused)
 
     def _next_removed(self) -> _Namespace | None:
-        """Remove the session that ended first from the queue, and return the name space to detach, if any."""
+        """Remove the session that ended first from the queue, and return the namespace to detach, if any."""
         try:
             namespace, kept = self._ended.popleft()
-        except IndexError:  # another thread was faster
+        except IndexError:  # another thread removed it first
             return None
         if namespace.cursor in self._stuck:
             return None
@@ -235,7 +237,7 @@ class SqlEngine:
         self._clock = () if moment is None else _clock_macros(moment)
 
     def check_folder(self, path: str | Path) -> None:
-        """Raise InputError if a file that is read or written without DuckDB is outside of the allowed folders."""
+        """Raise InputError if a file that is read or written without DuckDB is outside the allowed folders."""
         if self._folders is not None:
             self._folders.check(path)
 
@@ -249,7 +251,7 @@ class SqlEngine:
 
     def _new_namespace(self) -> _Namespace:
         cursor, space = self._root.cursor(), f"snapdb_{next(self._numbers)}"
-        # One in-memory database per session, so that a session cannot see the views of another one.
+        # Each session gets its own in-memory database, so that a session cannot see the views of another one.
         cursor.execute(f"ATTACH ':memory:' AS {space}")
         cursor.execute(f"USE {space}")
         return _Namespace(cursor, space, ())
@@ -257,8 +259,8 @@ class SqlEngine:
     def interrupt(self) -> None:
         """Interrupt the running queries of all sessions. Each of them raises QueryError with code 'interrupted'."""
         self.stopped.set()
-        # Without the guard, because a signal handler can run in the thread that holds it. Copying a set is atomic under
-        # the GIL.
+        # The guard is not acquired, because a signal handler can run in the thread that holds it. Copying a set is
+        # atomic under the GIL.
         for cursor in self._open.copy():
             with suppress(duckdb.ConnectionException):  # the cursor was closed just now
                 cursor.interrupt()
@@ -274,18 +276,18 @@ class SqlEngine:
 
 @dataclass(frozen=True, slots=True)
 class SqlSession:
-    """A cursor of the engine. A result must be read completely before the next query."""
+    """A cursor of the engine. A result must be read completely before the next query runs."""
 
     cursor: duckdb.DuckDBPyConnection
     space: str
     place: Place
     own: str
     stopped: threading.Event
-    """Set by a request to stop."""
+    """Set by a stop request."""
     abandon: Callable[[], None]
 
     def check_stopped(self) -> None:
-        """Raise QueryError with code 'interrupted' after a request to stop, which a later query would ignore."""
+        """Raise QueryError with code 'interrupted' after a stop request, which a later query would otherwise ignore."""
         if self.stopped.is_set():
             raise QueryError("interrupted", code="interrupted")
 
@@ -317,7 +319,7 @@ class SqlSession:
     def reader(
         self, query: str, parameters: Parameters = None, *, rows: int = 100_000
     ) -> Generator[pa.RecordBatch, None, None]:
-        """Yield the rows as Arrow batches of at most `rows` rows, at least one batch, while the session is open."""
+        """Yield the rows, while the session is open, as one or more Arrow batches of at most `rows` rows."""
         with self._reading("", query):
             reader = self._relation(query, parameters).to_arrow_reader(rows)
         return self._batches(query, reader, reader.schema)
@@ -406,7 +408,7 @@ class SqlSession:
         return translated(self.space, query, len(before), self.place, self.own)
 
     def conjuncts(self, condition: str) -> list[Conjunct]:
-        """Return the parts of a condition that top-level ANDs join, or the whole condition if there are none."""
+        """Return the parts of a condition between top-level ANDs, or the whole condition if there are none."""
         statement = self._parse(f"SELECT 1 WHERE {condition}")
         where = statement["statements"][0]["node"]["where_clause"]
         if where["type"] != "CONJUNCTION_AND":
@@ -466,17 +468,17 @@ def _detach(namespace: _Namespace) -> None:
         namespace.cursor.execute("USE memory")
         namespace.cursor.execute(f"DETACH {namespace.name}")
     except duckdb.Error:
-        # An unread result holds the name space. Closing the cursor releases both.
+        # An unread result holds the namespace. Closing the cursor releases both.
         namespace.cursor.interrupt()
     namespace.cursor.close()
 
 
-# DuckDB writes a file's row groups in tasks. An interrupt can lose a task, for which DuckDB then waits forever, whereas
-# an error in the query cannot. The session must remain usable, so COPY … TO runs in a separate thread, which is
+# DuckDB writes a file's row groups in tasks. An interrupt can lose a task, and DuckDB then waits for it forever. An
+# error in the query cannot cause this. The session must remain usable, so COPY … TO runs in a separate thread, which is
 # abandoned if an interrupt does not end it.
 
 _PATIENCE = 3.0
-"""The seconds within which a statement normally ends after an interrupt."""
+"""The time in seconds within which a statement normally ends after an interrupt."""
 _WRITER_POLL = 0.05
 """The interval in seconds between checks for an interrupt. The end of the statement wakes the thread immediately."""
 
@@ -494,8 +496,9 @@ def _run_apart(
         cursor: The cursor.
         sql: The statement.
         parameters: The parameters of the statement.
-        stopped: Set by a request to stop.
-        abandon: Called if the statement does not end. The statement and the cursor must not be used again.
+        stopped: Set by a stop request.
+        abandon: A function that is called if the statement does not end. The statement and the cursor must not be used
+            again.
 
     Raises:
         InterruptException: A stop was requested. Other errors from the statement are also raised.
@@ -550,7 +553,7 @@ class Conjunct(NamedTuple):
         """The columns that the part references, each as a tuple of its dotted parts.
 
         Raises:
-            BindError: The part has a subquery, whose rows would not be pinned.
+            BindError: The part contains a subquery, whose rows would not be pinned.
         """
         if any(node.get("class") == "SUBQUERY" for node in _walk(self.node)):
             raise BindError(

@@ -86,7 +86,7 @@ class Names:
 
 
 def together(parts: Iterable[Names]) -> Names:
-    """Return the combined names of several parts of one query. They are lasting if the names of every part are.
+    """Return the combined names of several parts of one query. They are lasting if the names of all parts are lasting.
 
     >>> together([Names({"a": "SELECT 1"}), Names({"b": "SELECT 2"})]).views
     {'a': 'SELECT 1', 'b': 'SELECT 2'}
@@ -113,7 +113,7 @@ def no_rows(columns: Iterable[Column]) -> str:
     return f"SELECT {', '.join(f'CAST(NULL AS {c.type}) AS {quote(c.name)}' for c in columns)} WHERE false"
 
 
-# The caller's data as Arrow, so that SQL can read it. No other function accepts Python values.
+# The caller's data is converted to Arrow, so that SQL can read it. No other function accepts Python values.
 
 
 _CPU = 1
@@ -139,8 +139,12 @@ class Stream:
 
 
 def as_source(data: object) -> object:
-    """Convert `data` for SQL: a pyarrow Dataset is unchanged, a RecordBatchReader is a Stream, others are a table."""
-    dataset = sys.modules.get("pyarrow.dataset")  # importing it imports pandas; callers with a Dataset have imported it
+    """Convert `data` for SQL.
+
+    A Dataset is returned unchanged, a RecordBatchReader as a Stream, and other data as a table.
+    """
+    # Importing it here would import pandas, and callers with a Dataset have already imported it.
+    dataset = sys.modules.get("pyarrow.dataset")
     if dataset is not None and isinstance(data, dataset.Dataset):
         return data
     return Stream(data) if isinstance(data, pa.RecordBatchReader) else as_arrow(data)
@@ -149,7 +153,7 @@ def as_source(data: object) -> object:
 def as_arrow(data: object) -> pa.Table:
     """Return a table of data from pandas, Arrow, torch, numpy, lists, or a library with Arrow's C interface or DLPack.
 
-    One-dimensional data become one column named `id`. A mapping becomes one column per key.
+    One-dimensional data becomes one column named `id`. A mapping becomes one column per key.
 
     >>> as_arrow([3, 1]).to_pydict()
     {'id': [3, 1]}
@@ -158,7 +162,7 @@ def as_arrow(data: object) -> pa.Table:
         table = _table(data)
     except InputError:
         raise
-    except Exception as error:  # reading attributes of another library's objects can raise anything
+    except Exception as error:  # reading attributes of another library's objects can raise any exception
         raise InputError(f"cannot read this {type(data).__name__} as a table: {error}", code="not-a-table") from error
     if not table.column_names:
         raise InputError("cannot read data without columns as a table", code="not-a-table")
@@ -212,12 +216,12 @@ def _column(values: Any) -> pa.Array | pa.ChunkedArray:
 
 
 def _speaks_arrow(data: object) -> bool:
-    """Return whether data from any library has Arrow's C interface, or a type that pyarrow itself converts."""
+    """Return whether data from any library has Arrow's C interface, or a type that pyarrow can convert."""
     return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
 
 
 def _on_host(values: Any) -> Any:
-    """Return any library's tensor as an array, copied from its device if necessary, and other values unchanged."""
+    """Return a tensor from any library as an array, copied from its device if necessary. Other values are unchanged."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(values, torch.Tensor):
         return values.detach().cpu().numpy()
@@ -231,12 +235,12 @@ _LINKS = 40
 """The maximum number of links in a path, as in Linux."""
 
 _OWN = ("tables", "ids", "snapshots", "topology", "features")
-"""The directories of a database in which DuckDB may read and write. Others are excluded, because opening and closing
+"""The directories of a database in which DuckDB can read and write. Others are excluded, because opening and closing
 the catalog as a file would release the POSIX locks that SQLite holds on it."""
 
 
 class _Bound(NamedTuple):
-    """A marker in a path: the parts before it, which come from a link's target, must not lead out of this directory."""
+    """A marker in a path. The parts before it come from a link's target, and must not lead out of this directory."""
 
     folder: str
     """The directory of the link, with a trailing slash."""
@@ -246,7 +250,7 @@ class Folders(NamedTuple):
     """Directories with all of their contents, and single files."""
 
     paths: tuple[str, ...]
-    """The directories as absolute paths without links. Each has a trailing slash, so that in/ does not match
+    """The directories as absolute paths without links. Each path has a trailing slash, so that in/ does not match
     in-secret/."""
     files: tuple[str, ...] = ()
     """The files as absolute paths without links."""
@@ -278,7 +282,7 @@ class Folders(NamedTuple):
         return cls(paths, tuple(dict.fromkeys(files)))
 
     def check(self, path: str | Path) -> None:
-        """Raise InputError if a path, with links resolved, is outside of these files and directories."""
+        """Raise InputError if a path, with links resolved, is outside these files and directories."""
         real = os.path.realpath(path)
         if real not in self.files and not real.startswith(self.paths):
             raise InputError(outside(str(path)), code="folder-not-allowed")
@@ -298,7 +302,7 @@ class Folders(NamedTuple):
 def resolved(path: str) -> str | None:
     """Return the absolute path without links, or None if a link leads out of its directory or there are too many links.
 
-    Otherwise a user with write access to a directory on the path could redirect a reader to any other file. A trailing
+    Otherwise, a user with write access to a directory on the path could redirect a reader to any other file. A trailing
     slash is preserved, and the parts do not have to exist.
     """
     place, links = "/", 0
@@ -336,7 +340,7 @@ def _within(folder: str | Path) -> str:
 
 
 def outside(path: str) -> str:
-    """Return the message for a path outside of the allowed directories."""
+    """Return the message for a path outside the allowed directories."""
     return (
         f'access to "{path}" is not allowed: connections can be restricted to folders (folders=, '
         "--folder), and runs of a task to the files and folders in its body; add the path there, without symbolic "

@@ -1,4 +1,4 @@
-"""The SELECT that reads a table at a version from its segments, and the types in which Parquet stores its columns."""
+"""The SELECT that reads a table at a version from its segments, and the types with which Parquet stores its columns."""
 
 import re
 from collections import OrderedDict
@@ -34,7 +34,7 @@ def table_rows(table: Table, root: Path, *, row_ids: bool = False, ordered: bool
         table: The table at the version to read.
         root: The database directory.
         row_ids: Whether to add the row ids as the last column, named `ROW_ID`. For an edge table, they are the `e_id`.
-        ordered: Whether to return the rows in order. Otherwise an anti-join excludes deleted rows, which is faster to
+        ordered: Whether to return the rows in order. Otherwise, an anti-join excludes deleted rows, which is faster to
             plan if there are many.
 
     Raises:
@@ -56,7 +56,7 @@ def _live(table: Table, segments: Sequence[Segment], root: Path, row_ids: bool) 
     files, columns = parquet_files(segments, root), f"{_columns(table, segments)}{row_id}"
     if (condition := _live_condition(segments, table.deletes, table.next_row, root)) is None:
         return f"SELECT {columns} FROM {files}"
-    # The condition is above the scan, because DuckDB needs twice as long to evaluate it inside the scan.
+    # The condition is above the scan, because DuckDB takes twice as long to evaluate it inside the scan.
     return f"SELECT {columns} FROM (SELECT *, file_index, file_row_number FROM {files}) WHERE {condition}"
 
 
@@ -82,7 +82,7 @@ def key_rows(segments: Sequence[Segment], columns: Sequence[Column], root: Path)
 
 
 def key_bounds(segments: Iterable[Segment], root: Path) -> str:
-    """Return a SELECT of file, least, greatest: the bounds of an integer key `k0`, from the files' footers."""
+    """Return a SELECT of file, least, greatest, with the bounds of an integer key `k0` from the files' footers."""
     paths = ", ".join(text_literal(str(root / s.path)) for s in segments)
     bounds = "min(TRY_CAST(stats_min_value AS HUGEINT)), max(TRY_CAST(stats_max_value AS HUGEINT))"
     return f"SELECT file_name, {bounds} FROM parquet_metadata([{paths}]) WHERE path_in_schema = 'k0' GROUP BY file_name"
@@ -91,12 +91,12 @@ def key_bounds(segments: Iterable[Segment], root: Path) -> str:
 def parquet_files(segments: Iterable[Segment], root: Path) -> str:
     """Return the table function that reads these files in order."""
     paths = ", ".join(text_literal(str(root / s.path)) for s in segments)
-    # A directory named key=value above the database must not be interpreted as a Hive partition.
+    # A directory named key=value above the database must not be treated as a Hive partition.
     return f"read_parquet([{paths}], hive_partitioning = false)"
 
 
 def _columns(table: Table, segments: Sequence[Segment]) -> str:
-    """Return the table's columns, from files that may have been written with columns other than the current ones."""
+    """Return the table's columns from files, which may have been written with columns other than the current ones."""
     then = segments[0].columns or table.columns
     written = {c.field: c for c in then}
     return ", ".join(f"{_value(c, written.get(c.field))} AS {quote(c.name)}" for c in table.columns)
@@ -121,22 +121,23 @@ def _row_id(segments: Sequence[Segment]) -> str:
 
 # The live rows in files, as a condition on a row's file and position.
 #
-# A filter preserves the order of a scan, but a join does not, so reading after a DELETE needs no sort. The deleted
-# positions are a tree of CASE over ranges, with a bitmap at each leaf. The SQL only names the bitmaps: DuckDB's
-# optimizer calls `_BITMAP` once per leaf and folds the result into a constant. Bitmaps as literals in the SQL (12 MB)
-# took DuckDB's parser and binder two seconds per query.
+# A filter preserves the order of a scan, but a join does not, so no sort is needed after a DELETE. The condition on
+# deleted positions is a tree of CASE expressions over ranges, with a bitmap at each leaf. The SQL contains only the
+# names of the bitmaps. DuckDB's optimizer calls `_BITMAP` once per leaf and folds the result into a constant. With the
+# bitmaps as literals in the SQL (12 MB), DuckDB's parser and binder took two seconds per query.
 
 
 _BITMAP = "snapdb deleted rows"
-"""The SQL function that returns a bitmap. Its name contains blanks, so that users do not call it by accident."""
+"""The SQL function that returns a bitmap. Its name contains spaces, so that users do not call it by accident."""
 _LEAF = 1 << 20
-"""The number of rows per bitmap. DuckDB copies a constant for every 2,048 rows it evaluates, 128 KB in 10 us. Smaller
-bitmaps need a deeper tree, which costs as much per row, and more calls per query. With 100M rows, a selective query
-took 0.04 s of CPU time with 2**20 and 0.23 s with 2**17, and a whole scan took 3.1 s and 3.5 s."""
+"""The number of rows per bitmap. DuckDB copies a constant (128 KB, in 10 us) for every 2,048 rows that it evaluates.
+Smaller bitmaps need a deeper tree, which costs as much per row, and more calls per query. With 100M rows, a selective
+query took 0.04 s of CPU time with 2**20 and 0.23 s with 2**17, and a full scan took 3.1 s and 3.5 s."""
 _FEW = 4
 """The maximum number of deleted rows that are compared one by one."""
 _SETS = 4096
-"""The maximum number of cached sets of deletes. Only the views of idle sessions refer to them, and these are few."""
+"""The maximum number of cached sets of deletes. Only the views of idle sessions refer to them, and there are few such
+views."""
 
 
 class _Deletes(NamedTuple):
@@ -153,7 +154,7 @@ _guard = Lock()
 
 
 class _File(NamedTuple):
-    """A file's rows that are not live."""
+    """The rows of a file that are not live."""
 
     file: int
     """The index of the file in the list of files."""
@@ -164,7 +165,7 @@ class _File(NamedTuple):
     deleted: Int64s
     """The deleted row ids in ascending order."""
     stop: int
-    """The position from which rows belong to later versions."""
+    """The position at and after which rows belong to later versions."""
     rows: int
     """The number of rows in the file."""
 
@@ -175,7 +176,7 @@ def _live_condition(segments: Sequence[Segment], deletes: tuple[Segment, ...], n
     Args:
         segments: The files, in reading order.
         deletes: Files of deleted row ids.
-        next_row: The id from which rows belong to later versions.
+        next_row: The first row id that belongs to later versions.
         root: The database directory.
 
     Raises:
@@ -215,7 +216,7 @@ def _key(deletes: _Deletes) -> str:
 
 @lru_cache(maxsize=8)
 def _condition(spans: tuple[tuple[int, int], ...], deletes: _Deletes, key: str, next_row: int) -> str | None:
-    """Return the condition. `spans` has the first id and the number of rows of each file."""
+    """Return the condition. `spans` contains the first id and the number of rows of each file."""
     removed = _deleted_ids(deletes)
     files = []
     for file, (first, rows) in enumerate(spans):
@@ -249,7 +250,7 @@ def _deleted_ids(deletes: _Deletes) -> Int64s:
 
 
 def _by_file(files: Sequence[_File], count: int) -> str:
-    """Return the condition for rows in `count` files. All rows in files that are not in `files` are live."""
+    """Return the condition for rows in `count` files. In files that are not in `files`, all rows are live."""
 
     def leaf(low: int, high: int) -> str | None:
         some = [f for f in files if low <= f.file < high]
@@ -277,7 +278,7 @@ def _in_file(file: _File) -> str:
 
 
 def _positions(file: _File, removed: Int64s, low: int, high: int) -> str | None:
-    """Return the condition for positions low ≤ p < high, or None if there are too many for one bitmap."""
+    """Return the condition for positions low ≤ p < high, or None if there are too many positions for one bitmap."""
     if not removed.size:
         return "true"
     if removed.size <= _FEW:
@@ -297,12 +298,13 @@ def _tree(name: str, low: int, high: int, leaf: Callable[[int, int], str | None]
     return first if first == second else f"CASE WHEN {name} < {middle} THEN {first} ELSE {second} END"
 
 
-# The DuckDB types that Parquet preserves, and the form in which the others are written.
+# The DuckDB types that Parquet preserves, and the types with which the others are written.
 #
 # Measured on DuckDB 2.0: Parquet turns HUGEINT into DOUBLE, FLOAT[2] into a list, ENUM into VARCHAR, TIMESTAMP_S into
 # TIMESTAMP, BIT and BIGNUM into VARCHAR, and UNION into STRUCT. It truncates INTERVAL to milliseconds and drops the
-# zone of TIMETZ. The catalog therefore stores the declared type. 128-bit integers are written as DECIMAL(38, 0),
-# intervals and times with a zone as text, and readers cast them back. Types that would not round-trip are rejected.
+# zone of TIMETZ. The catalog therefore stores the declared type. 128-bit integers are written as DECIMAL(38, 0), and
+# intervals and times with a zone are written as text. Readers cast them back. Types that would not round-trip are
+# rejected.
 
 _FORMS = (
     (re.compile(r"\bU?HUGEINT\b"), "DECIMAL(38,0)"),
@@ -320,12 +322,12 @@ _REFUSED = {
     "GEOMETRY": "cast it to BLOB (well-known binary)",
 }
 _TAKEN = ("file_index", "file_row_number", ROW_ID)
-"""Names that have a special meaning in the scan of a table's files."""
+"""Names with a special meaning in the scan of a table's files."""
 _REFUSED_WORD = re.compile(r"\b(" + "|".join(_REFUSED) + r")\b")
 
 
 def parquet_form(type_: str) -> str:
-    """Return the type in which a column of `type_` is written to Parquet, which is the same for most types.
+    """Return the type with which a column of `type_` is written to Parquet. Most types are written unchanged.
 
     >>> parquet_form("BIGINT"), parquet_form("STRUCT(n HUGEINT)")
     ('BIGINT', 'STRUCT(n DECIMAL(38,0))')
@@ -345,7 +347,7 @@ def is_plain(type_: str) -> bool:
 
 
 def default_value(column: Column) -> str:
-    """Return a column's value in rows that have none, as SQL.
+    """Return, as SQL, a column's value for rows without a value.
 
     >>> default_value(Column("a", "INTEGER", default="3")), default_value(Column("b", "DATE"))
     ("CAST('3' AS INTEGER)", 'CAST(NULL AS DATE)')

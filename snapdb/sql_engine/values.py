@@ -1,7 +1,7 @@
-"""Lossless values: types that plain Arrow lacks, as Arrow extension types, and their conversion to Arrow or Python.
+"""Lossless values: Arrow extension types for types that plain Arrow lacks, and their conversion to Arrow or Python.
 
 By default, DuckDB's Arrow results convert HUGEINT to DECIMAL(38, 0), drop the zone of a time of day, and so on.
-`SqlSession.exact_reader` returns such columns in DuckDB's own extension types, with DuckDB's type in their metadata.
+`SqlSession.exact_reader` returns such columns as DuckDB's own extension types, with DuckDB's type in their metadata.
 DuckDB itself converts them for users, so tables and Python values are the same as those of its Python client.
 """
 
@@ -22,10 +22,10 @@ from snapdb.errors import InputError, QueryError
 from snapdb.sql_engine.sources import quote
 
 EXACT = "arrow_lossless_conversion"
-"""DuckDB's setting that enables extension types for types that Arrow lacks."""
+"""The DuckDB setting that enables extension types for types that Arrow lacks."""
 
 _TYPE = b"snapdb.type"
-"""The metadata key of a column's DuckDB type."""
+"""The metadata key for a column's DuckDB type."""
 _ZONED = "timestamp with time zone"
 _UTC = ZoneInfo("UTC")
 
@@ -55,7 +55,7 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the batch in types that every Arrow reader supports, or the same batch if it already has such types.
+    """Return the batch with types that every Arrow reader supports, or the same batch if it already has such types.
 
     Raises:
         QueryError: A UHUGEINT exceeds the range of Arrow's integers, which ends at 2^127.
@@ -91,7 +91,8 @@ def python_rows(table: pa.Table) -> list[tuple[Any, ...]]:
         QueryError: DuckDB's client has no Python value for a column, such as a map whose keys are BIGNUM.
         InputError: The package is missing, and a UNION or VARIANT has times with a zone.
     """
-    if all(_is_alike(field) for field in table.schema):  # rows by position, because two columns may have the same name
+    # The rows are built by position, because two columns may have the same name.
+    if all(_is_alike(field) for field in table.schema):
         return list(zip(*map(_alike_values, table.columns), strict=True))
     wanted = [_noted(field) if _TYPE in (field.metadata or {}) else None for field in table.schema]
     relation = _cast(table, [None if kind is None else str(kind) for kind in wanted])
@@ -140,7 +141,7 @@ def _is_alike(field: pa.Field) -> bool:
 
 _HUGEINT = "extension<arrow.opaque[storage_type=fixed_size_binary[16], type_name=hugeint, vendor_name=DuckDB]>"
 _SIMPLE = ("extension<arrow.bool8>", _HUGEINT)
-"""The types of comparisons and sums, which many small results have. They are converted here, without a query."""
+"""The types of comparisons and sums, which are common in small results. They are converted here, without a query."""
 
 
 def _alike_values(column: pa.ChunkedArray) -> list[Any]:
@@ -165,7 +166,7 @@ def _noted(field: pa.Field) -> Any:
 
 @cache
 def _engine(process: int) -> Any:
-    """Return a single-threaded DuckDB for conversions. There is one per process, because it does not survive a fork."""
+    """Return a single-threaded DuckDB for conversions. Each process has its own, because it does not survive a fork."""
     engine = duckdb.connect(":memory:", config={"threads": "1", "python_enable_replacements": "false"})
     engine.execute("SET GLOBAL TimeZone = 'UTC'")
     atexit.register(_engine.cache_clear)  # otherwise DuckDB reports it on stderr as leaked at exit
@@ -173,7 +174,7 @@ def _engine(process: int) -> Any:
 
 
 def _cast(table: pa.Table, types: Sequence[str | None]) -> Any:
-    """Return DuckDB's relation for a table, with a cast of each column for which `types` has a type."""
+    """Return DuckDB's relation for a table. Casts each column for which `types` contains a type."""
     names = [f"c{i}" for i in range(table.num_columns)]
     columns = []
     for column in table.columns:
@@ -249,7 +250,10 @@ def _zoning_fields(inner: Sequence[_Change | None]) -> _Change | None:
 
 
 def _zoning_map(key: _Change | None, item: _Change | None) -> _Change | None:
-    """Return the same function for a map. A map whose keys cannot be hashed is a list of keys and a list of values."""
+    """Return the same function for a map.
+
+    If a map's keys cannot be hashed, it is a list of keys and a list of values.
+    """
     if key is None and item is None:
         return None
     keys, items = key or _same, item or _same

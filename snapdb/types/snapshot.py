@@ -13,8 +13,8 @@ from snapdb.types.task import Period
 TimeUnit = Literal["timestamp", "integer"]
 
 Form = Literal["full", "ends", "bitmap", "materialized"]
-"""The on-disk encoding of a snapshot's edge type: nothing (full), an end offset per node (ends), a bit per edge
-(bitmap), or the rows themselves (materialized). All encodings deliver the same samples."""
+"""The on-disk encoding of an edge type in a snapshot: nothing (full), an end offset per node (ends), a bit per edge
+(bitmap), or the rows themselves (materialized). All encodings yield the same samples."""
 
 FORMS: tuple[Form, ...] = ("full", "ends", "bitmap", "materialized")
 """The encodings, from the smallest to the largest on disk."""
@@ -23,19 +23,22 @@ FORMS: tuple[Form, ...] = ("full", "ends", "bitmap", "materialized")
 @document_attributes
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A snapshot's event times: start ≤ t < stop, in microseconds since 1970 UTC or in the column's integers."""
+    """The range of a snapshot's event times: start ≤ t < stop.
+
+    Times are microseconds since 1970 UTC, or the column's integers.
+    """
 
     start: int | None = None
     """The first event time, or None if unbounded."""
     stop: int | None = None
     """The exclusive end, or None if unbounded."""
     closed: bool = False
-    """Whether the statement includes the last time (AS OF, BETWEEN, WINDOW), which is then stop - 1."""
+    """Whether the statement includes the last time (AS OF, BETWEEN, WINDOW). The last time is then stop - 1."""
 
     @property
     def until_after(self) -> int | None:
-        """The time after which an edge must end to be in the window: AS OF t, like [t, b), requires end > t."""
-        # A window without a start is AS OF its last time, and the stop is exclusive.
+        """The time after which an edge must end to be in the window. AS OF t, like [t, b), requires end > t."""
+        # A window without a start is AS OF its last time, and its stop is exclusive.
         if self.start is None and self.stop is not None:
             return self.stop - 1
         return self.start
@@ -62,7 +65,7 @@ class Pin:
     tag: str | None = None
     """The tag that the snapshot follows, or None."""
     window: str | None = None
-    """The length of a window that ends at the latest event, as SQL (an INTERVAL or an integer), or None for a fixed
+    """The length of a window that ends at the latest event, as SQL (an INTERVAL or an integer). None for a fixed
     window."""
 
     @property
@@ -72,7 +75,7 @@ class Pin:
 
 
 PINNED = Pin()
-"""A pin without relative parts: REFRESH resolves nothing again."""
+"""A pin without relative parts, for which REFRESH resolves nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ class Snapshot:
     version: int
     window: Window
     unit: TimeUnit | None
-    """The unit of the window, or None if no element has event times."""
+    """The unit of the window's bounds, or None if no element has event times."""
     filters: tuple[Filter, ...]
     form: str
     """The largest encoding (`Form`) among its edge types."""
@@ -113,7 +116,7 @@ class Snapshot:
 @document_attributes
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A publication of a snapshot: the result of CREATE SNAPSHOT, or of a REFRESH SNAPSHOT that changed it."""
+    """A publication of a snapshot by CREATE SNAPSHOT, or by a REFRESH SNAPSHOT that changed it."""
 
     name: str
     """The name of the snapshot."""
@@ -124,24 +127,24 @@ class Published:
     window: Window
     """The range of event times."""
     time: datetime
-    """The time of creation or of the refresh, in UTC."""
+    """The time at which it was created or refreshed, in UTC."""
     id: int
     """An id that increases each time a snapshot is created or refreshed in the database."""
     content: str
     """A digest of the pinned data. Equal digests mean that nothing changed."""
 
     def newer_than(self, other: Published | int | datetime | None) -> bool:
-        """Return whether this publication is newer than another publication, a version or a time.
+        """Return whether this publication is newer than another publication, a version, or a time.
 
-        Two publications of one snapshot with equal content are never newer than each other. Every publication is newer
-        than None.
+        If two publications of the same snapshot have equal content, neither is newer. Every publication is newer than
+        None.
         """
         match other:
             case None:
                 return True
             case Published():
                 same = (self.name.lower(), self.content) == (other.name.lower(), other.content)
-                # A new id does not imply new data: CREATE OR REPLACE can publish the same content again.
+                # A new id does not mean new data, because CREATE OR REPLACE can publish the same content again.
                 return self.id > other.id and not same
             case int():
                 return self.version > other
@@ -159,7 +162,7 @@ class Rule:
     keeps: Keeps
     length: Period
     text: str
-    """The length as the user wrote it, such as 7 days."""
+    """The length as the user wrote it, such as '7 days'."""
 
     def __str__(self) -> str:
         """Return the rule as an item of SET RETENTION."""
@@ -169,7 +172,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """The retention of a graph's snapshots: a snapshot is kept if any of the rules keeps it."""
+    """The retention of a graph's snapshots. A snapshot is kept if any of the rules keeps it."""
 
     rules: tuple[Rule, ...]
     keep_tagged: bool
