@@ -1,1 +1,1 @@
-"""Kernels over adjacency rows: encodings, spans of logical rows, sorting, merging, edge selection and degrees."""
+"""Kernels for adjacency rows: encodings, spans of logical rows, sorting, merging, edge selection and degrees."""

@@ -1,9 +1,9 @@
-"""The arrays of a relation's rows as kernels read them, for every encoding.
+"""The arrays of a relation's rows in the form that kernels read, for every encoding.
 
-A node's logical row is a range of the base, cut short where a delta takes over, followed by a range of the delta.
-`degrees` may end it early, and `live` may leave out some of its positions. Physical positions count through the base
-and then through the delta. A part that an encoding lacks is an empty array, so that all encodings share one compiled
-kernel.
+A node's logical row is a range of the base, truncated where a delta takes over, followed by a range of the delta.
+`degrees` can end it early, and `live` can omit some of its positions. Physical positions are numbered consecutively
+through the base and the delta. A part that an encoding does not have is an empty array, so that all encodings share one
+compiled kernel.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from snapdb.kernels.compiled import kernel
 
 
 class _Parts(Protocol):
-    """Values of the edges of a base and of its delta, if any."""
+    """The values of the edges in a base and in its delta, if any."""
 
     @property
     def base(self) -> Array: ...
@@ -35,45 +35,45 @@ DAMAGED = "an adjacency is damaged: an index is out of range; CHECK DATABASE lis
 
 
 class DeltaArrays(NamedTuple):
-    """The delta rows of touched nodes, which replace the base row from position `kept` on."""
+    """The delta rows of touched nodes. Each replaces the base row from position `kept` on."""
 
     touched: UInt64s
     """A bitmap of the touched nodes."""
     ranks: Int64s
-    """[words] the number of touched nodes before each word of `touched`."""
+    """[words] The number of touched nodes before each word of `touched`."""
     kept: Int64s
-    """[touched] the number of positions of the base row that precede the delta row, by rank among the touched nodes."""
+    """[touched] The number of base row positions that precede the delta row, by rank among the touched nodes."""
     indptr: Int64s
-    """[touched + 1] where each delta row starts in `indices`."""
+    """[touched + 1] The start of each delta row in `indices`."""
     indices: Array
     """Neighbour ids, with the dtype of the base's indices."""
 
 
 class LiveArrays(NamedTuple):
-    """The bitmap of the physical positions that are in the snapshot. Empty if all positions are."""
+    """A bitmap of the physical positions that are in the snapshot. It is empty if all positions are."""
 
     words: UInt64s
     """One bit per physical position."""
     before: Int64s
-    """The rank directory of `words`: see `rank_blocks`."""
+    """The rank directory of `words` (see `rank_blocks`)."""
 
 
 class RowArrays(NamedTuple):
-    """A relation's rows as read-only, contiguous arrays: see `row_arrays`."""
+    """A relation's rows as read-only, contiguous arrays (see `row_arrays`)."""
 
     nodes: int
-    """The number of rows: one for each node 0 ≤ id < nodes. A row beyond the base is empty unless a delta touches
+    """The number of rows, one for each node 0 ≤ id < nodes. A row beyond the base is empty unless a delta touches
     it."""
     indptr: Int64s
-    """[base nodes + 1] where each base row starts in `indices`."""
+    """[base nodes + 1] The start of each base row in `indices`."""
     indices: Array
-    """Neighbour ids of the base, int32 or int64."""
+    """The neighbour ids of the base, int32 or int64."""
     degrees: npt.NDArray[np.uint32]
-    """[nodes] the number of logical positions of each row that are in the snapshot. Empty if all are."""
+    """[nodes] The number of logical positions in each row that are in the snapshot. The array is empty if all are."""
     live: LiveArrays
-    """The positions that are in the snapshot. Empty if all are."""
+    """The positions that are in the snapshot. The arrays are empty if all positions are."""
     delta: DeltaArrays
-    """The delta. Empty if there is none."""
+    """The delta. The arrays are empty if there is no delta."""
 
 
 def row_arrays(
@@ -85,7 +85,7 @@ def row_arrays(
     live: LiveArrays | None = None,
     delta: DeltaArrays | None = None,
 ) -> RowArrays:
-    """Rows as kernels read them, without a copy if the arrays have the right dtypes.
+    """Convert rows to the form that kernels read. Arrays with the right dtypes are not copied.
 
     Raises:
         CorruptError: `degrees` does not have one value per node, or `live` does not have one bit per physical position.
@@ -108,7 +108,7 @@ def row_arrays(
 
 
 def live_arrays(words: UInt64s) -> LiveArrays:
-    """A bitmap over physical positions with its rank directory."""
+    """A bitmap of physical positions with its rank directory."""
     plain = plain_array(words, np.uint64)
     return LiveArrays(plain, plain_array(rank_blocks(plain), np.int64))
 
@@ -116,10 +116,10 @@ def live_arrays(words: UInt64s) -> LiveArrays:
 def delta_arrays(
     touched: Int64s, kept: Int64s, indptr: Int64s, indices: Array, nodes: int, kind: npt.DTypeLike
 ) -> DeltaArrays:
-    """The arrays of a delta over a base whose indices have dtype `kind`. `touched` contains ascending nodes.
+    """The arrays of a delta on a base whose indices have dtype `kind`. `touched` contains ascending nodes.
 
     Raises:
-        CorruptError: The nodes do not ascend, one is not 0 ≤ id < nodes, or one has no row.
+        CorruptError: The nodes do not ascend, or a node is not in 0 ≤ id < nodes or has no row.
     """
     if kept.size != touched.size or indptr.size != touched.size + 1:
         raise CorruptError(DAMAGED)
@@ -135,8 +135,8 @@ def delta_arrays(
     )
 
 
-# One bit per node marks it as touched, and the rank of its word gives its row number in the delta (Jacobson's rank,
-# 1989): O(1) per node.
+# One bit per node marks it as touched. The rank of the bit is the node's row number in the delta (Jacobson's rank,
+# 1989), at O(1) per node.
 @kernel
 def _mark(touched: Int64s, nodes: int, bits: UInt64s, ranks: Int64s) -> bool:
     before = np.int64(-1)
@@ -152,7 +152,7 @@ def _mark(touched: Int64s, nodes: int, bits: UInt64s, ranks: Int64s) -> bool:
 
 
 def plain_array(values: Array, kind: npt.DTypeLike) -> Array:
-    """A contiguous read-only view or copy, because numba compiles a kernel once per array layout and mutability."""
+    """A contiguous, read-only view or copy, because numba compiles a kernel for each array layout and mutability."""
     plain = np.ascontiguousarray(values, dtype=kind).view()
     plain.flags.writeable = False
     return plain
@@ -166,19 +166,19 @@ def parts_of(values: ByPosition) -> tuple[Array, Array | None]:
 
 
 class ColumnArrays(NamedTuple):
-    """A column of edges by physical position. Both parts are empty if no kernel needs it."""
+    """A column of edges by physical position. Both parts are empty if no kernel needs the column."""
 
     base: Array
-    """[base edges] values of the base's edges."""
+    """[base edges] The values of the base's edges."""
     delta: Array
-    """[delta edges] values of the delta's edges."""
+    """[delta edges] The values of the delta's edges."""
 
 
 def column_arrays(values: ByPosition | None, kind: npt.DTypeLike, rows: RowArrays) -> ColumnArrays:
-    """The values of a column of these rows as kernels read them. Empty if `values` is None.
+    """Convert a column of these rows to the form that kernels read. The arrays are empty if `values` is None.
 
     Raises:
-        CorruptError: The number of values is not the number of physical positions.
+        CorruptError: The number of values differs from the number of physical positions.
     """
     if values is None:
         return ColumnArrays(plain_array(np.empty(0), kind), plain_array(np.empty(0), kind))
@@ -191,20 +191,21 @@ def column_arrays(values: ByPosition | None, kind: npt.DTypeLike, rows: RowArray
 
 @kernel
 def has_values(column: ColumnArrays) -> bool:
-    """Whether a column has values. It has none if it is not needed, or if there are no edges."""
+    """Whether a column has values. It has none if it is not needed or if there are no edges."""
     return column.base.size + column.delta.size > 0
 
 
-# A branch instead of one concatenated array: base and delta are memory-mapped files, and a refresh must not copy them.
+# The function branches instead of reading a concatenated array, because base and delta are memory-mapped files that a
+# refresh must not copy.
 @kernel
 def value_at(column: ColumnArrays, position: int | np.int64) -> Any:
-    """A column's value at a physical position."""
+    """The value of a column at a physical position."""
     base = column.base
     return base[position] if position < base.size else column.delta[position - base.size]
 
 
 @kernel
 def neighbor_at(rows: RowArrays, position: int | np.int64) -> np.int64:
-    """The stored id of the neighbour at a physical position. A damaged id may be out of range."""
+    """The stored neighbour id at a physical position. A damaged id may be out of range."""
     base = rows.indices
     return np.int64(base[position]) if position < base.size else np.int64(rows.delta.indices[position - base.size])

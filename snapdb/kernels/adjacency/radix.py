@@ -1,9 +1,10 @@
 """A stable radix sort of edges into rows: by bucket of nodes, by node, and within rows by (time, edge id).
 
-Two O(edges) passes, one column at a time: the first puts edges into buckets, whose counters fit into the cache, and the
-second sorts one bucket at a time, which also fits. Edges arrive by time, so most rows are then already time-sorted and
-cost one comparison per edge. The other rows are merge-sorted. Naive twin: `np.lexsort` in
-tests/storage/test_topology.py.
+The sort makes two O(edges) passes, one column at a time. The first pass distributes the edges to buckets, whose
+counters fit into the cache. The second pass sorts one bucket at a time, which also fits. Edges arrive in time order, so
+most rows are then already sorted and cost one comparison per edge. The other rows are merge-sorted.
+
+Reference implementation: `np.lexsort` in tests/storage/test_topology.py.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ from snapdb.arrays import Array, Int32s, Int64s
 from snapdb.kernels.compiled import allocating_kernel, kernel
 
 _SHORT = 24
-"""The number of edges up to which insertion sort is faster than merging."""
+"""The maximum number of edges for which insertion sort is faster than merging."""
 
 
 @kernel
 def count_buckets(nodes: Array, shift: int, counts: Int64s) -> None:
-    """Add to `counts` the number of edges in each bucket of 2^shift nodes."""
+    """Add the number of edges in each bucket of 2^shift nodes to `counts`."""
     for i in range(nodes.size):
         counts[nodes[i] >> shift] += 1
 
 
 @kernel
 def place_in_buckets(nodes: Array, shift: int, cursor: Int64s, places: Int32s, local: Array) -> None:
-    """Fill `places` [edges] with each edge's position by bucket, and `local` there with its node's rank in the bucket.
+    """Fill `places` [edges] with each edge's position in bucket order, and `local` with its node's rank in the bucket.
 
-    `cursor` contains the next free position of each bucket, and is advanced.
+    `local` is in bucket order. `cursor` contains the next free position of each bucket, and is advanced.
     """
     mask = (np.int64(1) << shift) - 1
     for i in range(nodes.size):
@@ -55,11 +56,11 @@ def pick(values: Array, order: Array, out: Array) -> None:
         out[p] = values[order[p]]
 
 
-# Counting sort within a bucket: count the edges of each node, turn the counts into starts (an exclusive prefix sum),
-# and put each edge at its node's cursor, which ends as the row's end.
+# Counting sort within a bucket: count the edges of each node, convert the counts to starts (an exclusive prefix sum),
+# and place each edge at its node's cursor. The final cursor is the end of the row.
 @kernel
 def order_nodes(local: Array, ends: Int64s, order: Array) -> None:
-    """Fill `order` with the edges sorted stably by node, and the initially zero `ends` with the end of each row."""
+    """Fill `order` with the edges, sorted stably by node, and the initially zero `ends` with the end of each row."""
     for i in range(local.size):
         ends[local[i]] += 1
     total = 0
@@ -75,9 +76,9 @@ def order_nodes(local: Array, ends: Int64s, order: Array) -> None:
 
 @kernel
 def settle_rows(ends: Int64s, time: Array, edge_id: Array, order: Array) -> None:
-    """Sort each row that is not yet sorted by (time, edge id), and `order` along with it.
+    """Sort each row that is not yet sorted by (time, edge id), and apply the same permutation to `order`.
 
-    Edges without time pass `edge_id` as both keys: the same values are moved twice, to the same places.
+    For edges without time, `edge_id` is passed as both keys. The same values are then moved twice to the same places.
     """
     start: Any = np.int64(0)
     for v in range(ends.size):
@@ -89,11 +90,12 @@ def settle_rows(ends: Int64s, time: Array, edge_id: Array, order: Array) -> None
         start = stop
 
 
-# Insertion sort up to _SHORT edges, then merges of runs of doubling length: stable, O(d log d) per row of d edges. The
-# keys are three separate arrays because an array of tuples would be sorted by Python comparisons.
+# Insertion sort of up to _SHORT edges, then merges of runs of doubling length. The sort is stable, and takes O(d log d)
+# per row of d edges. The keys are in three separate arrays, because an array of tuples would be sorted with Python
+# comparisons.
 @allocating_kernel
 def _sort(time: Array, edge_id: Array, order: Array, start: int, stop: int) -> None:
-    """A bottom-up merge sort over insertion-sorted runs."""
+    """Bottom-up merge sort, after insertion sorts of short runs."""
     for low in range(start, stop, _SHORT):
         _insert(time, edge_id, order, low, min(low + _SHORT, stop))
     if stop - start <= _SHORT:
@@ -113,7 +115,7 @@ def _sort(time: Array, edge_id: Array, order: Array, start: int, stop: int) -> N
 
 @kernel
 def _insert(time: Array, edge_id: Array, order: Array, start: int, stop: int) -> None:
-    """Insertion sort of start ≤ p < stop. Stable, O(d²) for d ≤ _SHORT edges."""
+    """Insertion sort of the positions start ≤ p < stop. It is stable, and takes O(d²) for d ≤ _SHORT edges."""
     for p in range(start + 1, stop):
         t, e, o = time[p], edge_id[p], order[p]
         q = p
@@ -131,10 +133,10 @@ def _insert(time: Array, edge_id: Array, order: Array, start: int, stop: int) ->
 def _merge(
     time: Array, edge_id: Array, order: Array, low: int, middle: int, high: int, times: Array, ids: Array, orders: Array
 ) -> None:
-    """Merge [low, middle) and [middle, high) by means of the three spare arrays, which hold the first run."""
+    """Merge [low, middle) and [middle, high) with the help of the three spare arrays, which hold the first run."""
     left, right = time[middle - 1], time[middle]
-    # Runs that are already in order are left alone, so that a row that is sorted except for its end costs little more
-    # than a scan.
+    # Runs that are already in order are left alone, so a row that is sorted except at its end costs little more than a
+    # scan.
     if left < right or (left == right and edge_id[middle - 1] < edge_id[middle]):
         return
     for i in range(middle - low):

@@ -33,18 +33,18 @@ _Number = int | np.int64
 
 
 class RowRange(NamedTuple):
-    """The logical rows of nodes low, low + 1, …"""
+    """The logical rows of the nodes low, low + 1, …"""
 
     low: int
     """The first node."""
     indptr: Int64s
-    """[nodes of the part + 1] where each row starts among all logical rows, and where the last one ends."""
+    """[nodes of the part + 1] The start of each row among all logical rows, and the end of the last row."""
     positions: Int64s
     """Physical positions, row by row."""
 
 
 def degrees_of(rows: RowArrays) -> Int64s:
-    """[nodes] the number of edges of each logical row.
+    """[nodes] The number of edges in each logical row.
 
     Raises:
         CorruptError: A row extends beyond its arrays.
@@ -56,9 +56,9 @@ def degrees_of(rows: RowArrays) -> Int64s:
 
 
 def logical_parts(rows: RowArrays, most: int = 1 << 22) -> Iterator[RowRange]:
-    """Yield the positions of every logical row in parts of about `most` edges, so that memory is bounded.
+    """Yield the positions of all logical rows in parts of about `most` edges, which bounds memory use.
 
-    A single row that exceeds `most` is a part of its own.
+    A single row with more than `most` edges is a separate part.
 
     Raises:
         CorruptError: A row extends beyond its arrays.
@@ -76,15 +76,15 @@ def logical_parts(rows: RowArrays, most: int = 1 << 22) -> Iterator[RowRange]:
 
 
 def neighbors_of(rows: RowArrays, positions: Int64s) -> Array:
-    """The stored ids of the neighbours at physical positions."""
+    """The stored neighbour ids at physical positions."""
     return read_parts(rows.indices, rows.delta.indices, positions)
 
 
 def read_parts(base: Array, delta: Array | None, positions: Int64s) -> Array:
-    """A new array of the values at physical positions, which count through the base and then the delta.
+    """Return a new array of the values at physical positions, which are numbered through the base and then the delta.
 
     Raises:
-        IndexError: A position is beyond both.
+        IndexError: A position is beyond the base and the delta.
     """
     if delta is None or delta.size == 0:
         return gather(base, positions)
@@ -100,7 +100,7 @@ def read_parts(base: Array, delta: Array | None, positions: Int64s) -> Array:
 # Blocks of rows are located together, and then listed or counted while their bounds are in the cache.
 @allocating_kernel
 def row_lengths(rows: RowArrays, physical: bool, lengths: Int64s) -> bool:
-    """Fill `lengths` [nodes] with the number of live positions of each row, or of all positions if `physical`.
+    """Fill `lengths` [nodes] with the number of live positions in each row, or of all positions if `physical` is True.
 
     Returns whether all rows are within their arrays.
     """
@@ -116,7 +116,7 @@ def row_lengths(rows: RowArrays, physical: bool, lengths: Int64s) -> bool:
 
 @allocating_kernel
 def _list_rows(rows: RowArrays, begin: int, end: int, positions: Int64s) -> None:
-    """Fill `positions` with the rows of begin ≤ node < end, which must be valid."""
+    """Fill `positions` with the rows of the nodes begin ≤ node < end. The rows must be valid."""
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
     at: _Number = np.int64(0)
     for low in range(begin, end, BLOCK):
@@ -125,14 +125,14 @@ def _list_rows(rows: RowArrays, begin: int, end: int, positions: Int64s) -> None
         at = list_spans(rows.live.words, spans, count, positions, at)
 
 
-# The number of edges of each row before a time, by binary search in each part: O(log degree) per row. Kernels run
-# without the GIL, so threads share the rows.
+# The number of edges in each row before a time, by binary search in each part, O(log degree) per row. Kernels run
+# without the GIL, so threads can share the rows.
 _SHARE = 1 << 20
-"""Nodes per task of a thread."""
+"""The number of nodes per task of a thread."""
 
 
 def prefix_degrees(rows: RowArrays, time: ByPosition, stop: int) -> npt.NDArray[np.uint32]:
-    """[nodes] the number of edges of each row before `stop`, by binary search because times ascend in every row.
+    """[nodes] The number of edges in each row before `stop`. Uses binary search, because times ascend in every row.
 
     `rows` must have no bitmap.
 
@@ -155,7 +155,7 @@ def prefix_degrees(rows: RowArrays, time: ByPosition, stop: int) -> npt.NDArray[
 def _search(
     rows: RowArrays, times: ColumnArrays, stop: int, degrees: npt.NDArray[np.uint32], begin: int, end: int
 ) -> bool:
-    """Fill degrees[begin:end] and return whether all rows are within their arrays."""
+    """Fill degrees[begin:end]. Returns whether all rows are within their arrays."""
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
     held = rows.indices.size
     for low in range(begin, end, BLOCK):
@@ -172,9 +172,9 @@ def _search(
 
 @kernel
 def count_before(times: Int64s, first: _Number, count: _Number, stop: _Number) -> _Number:
-    """The number of the `count` ascending times from index `first` on that are less than `stop`.
+    """The number of times less than `stop`, among `count` ascending times from index `first` on.
 
-    A branchless binary search: its control flow depends only on `count`, so no branch is mispredicted.
+    This is a branchless binary search. Its control flow depends only on `count`, so no branch is mispredicted.
     """
     low = first
     while count > 1:
@@ -186,7 +186,7 @@ def count_before(times: Int64s, first: _Number, count: _Number, stop: _Number) -
 
 @kernel
 def are_rows(starts: Int64s, ends: Int64s, indices: Array, nodes: int) -> bool:
-    """Whether rows partition a prefix of `indices` in order, and all indices are 0 ≤ id < nodes."""
+    """Whether rows partition a prefix of `indices` in order, and all indices are in 0 ≤ id < nodes."""
     before = np.int64(0)
     for v in range(starts.size):
         start, end = starts[v], ends[v]
@@ -205,7 +205,7 @@ def merge_rows(
     """Merge two adjacencies row by row: each row contains a node's IN edges, then its OUT edges.
 
     Returns:
-        `indptr` [rows + 1], and for each new position the position that it comes from and whether it is an OUT edge.
+        `indptr` [rows + 1] and, for each new position, the original position and whether it is an OUT edge.
     """
     indptr = np.zeros(in_starts.size + 1, np.int64)
     np.cumsum((in_ends - in_starts) + (out_ends - out_starts), out=indptr[1:])
@@ -238,11 +238,11 @@ def _merge(
             at += 1
 
 
-# The rows of a snapshot that differ from those of an earlier one on the same base: spans and bitmap words are compared,
-# 64 positions at a time, without reading edges.
+# The rows of a snapshot that differ from those of an earlier snapshot on the same base. Spans and bitmap words are
+# compared, 64 positions at a time, without reading edges.
 @allocating_kernel
 def mark_changed(before: RowArrays, after: RowArrays, same_delta: bool, nodes: Int64s, changed: Bools) -> bool:
-    """Set `changed` [nodes] for nodes whose row has other edges or positions. Returns False if a row is damaged.
+    """Set `changed` [nodes] for nodes whose rows differ in edges or positions. Returns False if a row is damaged.
 
     Both snapshots have the same base. Rows that extend into a delta count as changed if the deltas differ.
     """
@@ -258,8 +258,8 @@ def mark_changed(before: RowArrays, after: RowArrays, same_delta: bool, nodes: I
                 same &= old[i, field] == new[i, field]
             if old[i, DELTA_LEN] > 0:
                 same &= same_delta and old[i, DELTA_START] == new[i, DELTA_START]
-            # Degrees are equal. Only rows with dead positions need their bits compared: if all positions are live, the
-            # edges are the same.
+            # The degrees are equal. Bits are compared only in rows with dead positions, because rows in which all
+            # positions are live have the same edges.
             if same and old[i, DEGREE] < old[i, BASE_LEN] + old[i, DELTA_LEN]:
                 same = _same_bits(words, others, old[i, BASE_START], old[i, BASE_LEN])
                 same &= _same_bits(words, others, old[i, DELTA_START], old[i, DELTA_LEN])
@@ -269,7 +269,7 @@ def mark_changed(before: RowArrays, after: RowArrays, same_delta: bool, nodes: I
 
 @kernel
 def _same_bits(words: UInt64s, others: UInt64s, start: int, count: int) -> bool:
-    """Whether two bitmaps agree on `count` bits from `start` on."""
+    """Whether two bitmaps have the same `count` bits from `start` on."""
     stop = start + count
     for begin in range(start, stop, 64):
         end = min(begin + 64, stop)
@@ -278,10 +278,10 @@ def _same_bits(words: UInt64s, others: UInt64s, start: int, count: int) -> bool:
     return True
 
 
-# Expected accesses of a hop: probabilities are pushed along edges in one pass over all rows, O(edges).
+# The expected accesses of a hop. One pass over all rows propagates probabilities along edges, O(edges).
 @allocating_kernel
 def spread(rows: RowArrays, visits: Float64s, fanout: int, low: int, high: int, reached: Float64s) -> bool:
-    """Add to `reached` the expected accesses of the neighbours that nodes low ≤ id < high draw.
+    """Add the expected accesses of the neighbours that the nodes low ≤ id < high draw to `reached`.
 
     `visits` [nodes] are the expected accesses of the nodes themselves. A node draws each of its d edges with
     probability min(fanout, d) / d. Returns False if a row extends beyond its arrays or its nodes.

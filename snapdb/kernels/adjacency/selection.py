@@ -1,8 +1,8 @@
-"""Edge selection: the edges of a topology that are in a snapshot, by its window of event time, vertices and filters.
+"""Edge selection: the topology's edges that are in a snapshot, according to its window, vertices and filters.
 
-An edge is in a window if start ≤ time < stop or, if edges have an end, if time < stop and the end is after
-`until_after`. The time of a static edge, STATIC, is in every window. One pass over the positions evaluates all
-conditions. Reads of other arrays by neighbour or edge id are prefetched.
+An edge with only a time is in a window if start ≤ time < stop. An edge with an end is in a window if time < stop and
+the end is after `until_after`. The time of a static edge, STATIC, is in every window. One pass over the positions
+evaluates all conditions. Reads from other arrays, by neighbour or edge id, are prefetched.
 """
 
 from __future__ import annotations
@@ -40,45 +40,45 @@ class EdgeSelection(NamedTuple):
     words: UInt64s
     """One bit per physical position."""
     degrees: npt.NDArray[np.uint32]
-    """[nodes] the number of selected edges of each row."""
+    """[nodes] The number of selected edges in each row."""
     edges: int
     """The number of selected edges."""
     prefix: bool
-    """Whether the selected edges come first in every row, so that `degrees` alone specifies them."""
+    """Whether the selected edges come first in every row, so that `degrees` alone determines them."""
 
 
 class _Conditions(NamedTuple):
-    """The conditions on an edge. An empty array imposes none."""
+    """The conditions on an edge. An empty array means no condition."""
 
     start: int
-    """The least event time, inclusive."""
+    """The earliest event time, inclusive."""
     stop: int
-    """The bound of event times, exclusive."""
+    """The end of event times, exclusive."""
     after: int
-    """Edges must end after this time, or have no end."""
+    """An edge must end after this time, or have no end."""
     bounded: bool
-    """Whether there is a stop. Without one, the greatest time is in the window too."""
+    """Whether there is a stop. Without a stop, the largest time is also in the window."""
     row_node: Bools
-    """[nodes] whether edges of this row may be selected."""
+    """[nodes] Whether edges in this row can be selected."""
     neighbor: Bools
-    """[neighbours] whether edges to this neighbour may be selected."""
+    """[neighbours] Whether edges to this neighbour can be selected."""
     edge_id: Bools
-    """[edge ids] whether this edge may be selected."""
+    """[edge ids] Whether this edge can be selected."""
 
 
 class _Columns(NamedTuple):
-    """The columns of edges that conditions read, of the base or of the delta."""
+    """The edge columns that conditions read, for the base or the delta."""
 
     offset: int
-    """The first physical position: 0 for the base, the base's length for the delta."""
+    """The first physical position, which is 0 for the base and the base's length for the delta."""
     indices: Array
     """Neighbour ids."""
     time: Int64s
-    """Event times, or empty."""
+    """Event times, or an empty array."""
     until: Int64s
-    """End times, or empty."""
+    """End times, or an empty array."""
     edge_id: Array
-    """Edge ids, or empty."""
+    """Edge ids, or an empty array."""
 
 
 def select_edges(
@@ -94,21 +94,21 @@ def select_edges(
     neighbor_alive: Bools | None = None,
     selected_ids: Bools | None = None,
 ) -> EdgeSelection:
-    """The edges of these rows that meet every condition.
+    """Select the edges of these rows that meet every condition.
 
     Args:
-        time: Event times. Without them the window is not applied.
-        until: End times of edges. With them, `until_after` applies instead of `start`.
+        time: Event times. Without them, the window is not applied.
+        until: End times of edges. If given, `until_after` applies instead of `start`.
         edge_id: Edge ids, required with `selected_ids`.
-        start: The least event time of the window, inclusive.
+        start: The start of the window, inclusive.
         stop: The end of the window, exclusive.
-        until_after: Edges with an end are selected if they end after this time.
-        row_node_alive: [nodes] whether edges of this row may be selected.
-        neighbor_alive: [neighbors] whether edges to that neighbour may be selected.
-        selected_ids: [edge ids] whether that edge may be selected.
+        until_after: Edges with an end are selected only if they end after this time.
+        row_node_alive: [nodes] Whether edges in this row can be selected.
+        neighbor_alive: [neighbors] Whether edges to this neighbour can be selected.
+        selected_ids: [edge ids] Whether this edge can be selected.
 
     Raises:
-        CorruptError: A row, a neighbour or an edge id extends beyond its arrays.
+        CorruptError: A row, a neighbour or an edge id is out of range.
         ValueError: `selected_ids` is given without `edge_id`.
     """
     if selected_ids is not None and edge_id is None:
@@ -140,7 +140,7 @@ def select_edges(
 
 
 def full_bitmap(rows: RowArrays) -> UInt64s:
-    """One bit per physical position, set if a logical row contains the position."""
+    """A bitmap of physical positions. A bit is set if a logical row contains the position."""
     return select_edges(rows).words
 
 
@@ -153,7 +153,7 @@ def _select(
     words: UInt64s,
     degrees: npt.NDArray[np.uint32],
 ) -> int:
-    """Fill `words` and `degrees`. Returns 1 if every row's selection is a prefix, 0 if one is not, -1 for damage."""
+    """Fill `words` and `degrees`. Returns 1 if all rows' selections are prefixes, 0 if not, and -1 for damage."""
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
     prefix = 1
     for low in range(0, rows.nodes, BLOCK):
@@ -175,7 +175,7 @@ def _select(
 
 @kernel
 def _empty_rows(alive: Bools, nodes: Int64s, count: int, spans: Int64s) -> bool:
-    """Empty the rows of nodes that are not in the snapshot and return whether `alive` has a flag for all nodes."""
+    """Empty the rows of nodes that are not in the snapshot. Returns whether `alive` has a flag for every node."""
     for i in range(count):
         if nodes[i] >= alive.size:
             return False
@@ -185,7 +185,7 @@ def _empty_rows(alive: Bools, nodes: Int64s, count: int, spans: Int64s) -> bool:
     return True
 
 
-# One pass over the positions of each row, O(edges). Reads by neighbour and by edge id are random, and are prefetched
+# One pass over the positions of each row, O(edges). Reads by neighbour and by edge id are random. They are prefetched
 # AHEAD positions early, which hides their latency.
 @kernel
 def _select_ranges(
@@ -237,7 +237,7 @@ def _select_ranges(
 
 
 def _flags(values: Bools | None) -> Bools:
-    """Flags as kernels read them: an empty array for None, and a single False for an array without ids."""
+    """Flags in the form that kernels read: an empty array for None, and a single False for an array without ids."""
     if values is None:
         return plain_array(np.empty(0), np.bool_)
     return plain_array(values if values.size else np.zeros(1), np.bool_)

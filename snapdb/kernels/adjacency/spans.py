@@ -1,8 +1,8 @@
-"""The spans of logical rows in physical positions, for every encoding, located one block of nodes at a time.
+"""The spans of logical rows in physical positions, for every encoding. They are located in blocks of nodes.
 
-All kernels that read rows begin with `locate`. It costs one random read per row (the bounds of the base), three more if
-a delta may contain a part of the row, and two if there is a bitmap. Each pass over a block of nodes prefetches what the
-next pass reads, so that the reads of a block overlap.
+All kernels that read rows call `locate` first. It costs one random read per row (the bounds of the base), three more if
+a delta may contain a part of the row, and two more if there is a bitmap. Each pass over a block of nodes prefetches
+what the next pass reads, so that the reads of a block overlap.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ _Number = int | np.int64
 AHEAD = 16
 """The distance, in nodes, at which the bounds of rows are prefetched."""
 BLOCK = 128
-"""The number of nodes whose rows are located together. Their spans occupy 6 KiB, which stay in the first-level
+"""The number of nodes whose rows are located together. Their spans occupy 6 KiB, which fits in the first-level
 cache."""
 BASE_START, BASE_LEN, DELTA_START, DELTA_LEN, BASE_LIVE, DEGREE = range(6)
 """Columns of `spans`, an int64 [rows, FIELDS]. A row consists of BASE_LEN positions from BASE_START and DELTA_LEN
-positions from DELTA_START, all physical. BASE_LIVE of the positions in the base are live, and DEGREE of both parts."""
+positions from DELTA_START, all physical. BASE_LIVE is the number of live positions in the base, and DEGREE is the
+number of live positions in both parts."""
 FIELDS = 6
 PLAIN_FIELDS = 2
 """The number of columns that specify a row of a base without a delta: BASE_START and BASE_LEN."""
@@ -32,17 +33,17 @@ PLAIN_FIELDS = 2
 
 @kernel
 def is_plain(rows: RowArrays) -> bool:
-    """Whether rows consist only of a base, and every position is live."""
+    """Whether rows consist only of a base in which every position is live."""
     return rows.degrees.size == 0 and rows.live.words.size == 0 and rows.delta.touched.size == 0
 
 
-# Several passes over a block instead of one pass per row: each pass prefetches what the next one reads, and a part that
-# an encoding lacks costs one branch per block.
+# `locate` makes several passes over a block instead of one pass per row. Each pass prefetches what the next one reads,
+# and a part that an encoding does not have costs one branch per block.
 @kernel
 def locate(rows: RowArrays, nodes: Int64s, low: int, high: int, last: int, spans: Int64s) -> bool:
-    """Write the spans of nodes[low:high] to spans[0:] and return whether all are within their arrays.
+    """Write the spans of nodes[low:high] to spans[0:]. Returns whether all rows are within their arrays.
 
-    The bounds of nodes up to nodes[last - 1] are prefetched.
+    Prefetches the bounds of nodes up to nodes[last - 1].
     """
     delta, held = rows.delta, rows.indices.size
     if is_plain(rows):
@@ -61,7 +62,7 @@ def locate(rows: RowArrays, nodes: Int64s, low: int, high: int, last: int, spans
 
 @kernel
 def _base_range(indptr: Int64s, node: np.int64) -> tuple[np.int64, np.int64]:
-    """The start and the length of a node's base row, which is empty for a node beyond the base."""
+    """The start and length of a node's base row, which is empty for a node beyond the base."""
     if node >= indptr.size - 1:
         return np.int64(0), np.int64(0)
     return indptr[node], indptr[node + 1] - indptr[node]
@@ -69,7 +70,7 @@ def _base_range(indptr: Int64s, node: np.int64) -> tuple[np.int64, np.int64]:
 
 @kernel
 def _locate_plain(indptr: Int64s, held: int, nodes: Int64s, low: int, high: int, last: int, spans: Int64s) -> bool:
-    """Write every column of `spans` for rows of a plain base and return whether all are within `held` positions."""
+    """Write all columns of `spans` for rows of a plain base. Returns whether all rows are within `held` positions."""
     outside: bool | np.bool_ = False
     for i in range(low, high):
         prefetch(indptr, nodes[min(i + AHEAD, last - 1)])
@@ -109,17 +110,16 @@ def _locate_base(rows: RowArrays, nodes: Int64s, low: int, high: int, last: int,
             prefetch(before, (start + length) >> 9 << 1)
 
 
-# Few nodes are touched, so a bitmap with ranks (Jacobson, 1989) keeps the test of a node in one cache line, and only
-# touched nodes cost two more reads.
+# Few nodes are touched. A bitmap with ranks (Jacobson, 1989) therefore keeps the test of a node in one cache line, and
+# only touched nodes cost two more reads.
 @kernel
 def _locate_delta(delta: DeltaArrays, nodes: Int64s, low: int, high: int, spans: Int64s) -> None:
-    """Write the ranges in the delta, and cut those in the base.
+    """Write the ranges in the delta, and truncate those in the base.
 
-    A base row that is shorter than its kept part is damaged, and gets length -1.
+    A base row that is shorter than its kept part is damaged and gets length -1.
     """
     touched, ranks, kept, indptr = delta.touched, delta.ranks, delta.kept, delta.indptr
-    # A first pass computes each node's rank among the touched nodes, so that the reads of the second pass are
-    # prefetched.
+    # The first pass computes each node's rank among the touched nodes, so that the second pass's reads are prefetched.
     for i in range(low, high):
         word, span = nodes[i] >> 6, i - low
         bits = touched[word] >> np.uint64(nodes[i] & 63)
@@ -138,7 +138,7 @@ def _locate_delta(delta: DeltaArrays, nodes: Int64s, low: int, high: int, spans:
 
 @kernel
 def _truncate(degrees: npt.NDArray[np.uint32], nodes: Int64s, low: int, high: int, spans: Int64s) -> None:
-    """End rows after `degrees` positions. A row that is shorter than its degree is damaged, and gets length -1."""
+    """Truncate rows to `degrees` positions. A row that is shorter than its degree is damaged and gets length -1."""
     for i in range(low, high):
         span, degree = i - low, np.int64(degrees[nodes[i]])
         kept, rest = spans[span, BASE_LEN], spans[span, DELTA_LEN]
@@ -148,7 +148,7 @@ def _truncate(degrees: npt.NDArray[np.uint32], nodes: Int64s, low: int, high: in
 
 @kernel
 def _are_within(held: int, in_delta: int, count: int, spans: Int64s) -> bool:
-    """Whether all rows are within their arrays. Makes delta positions physical, and counts all edges as live."""
+    """Convert delta positions to physical ones and count all edges as live. Returns whether rows fit their arrays."""
     for span in range(count):
         start, length, rest = spans[span, BASE_START], spans[span, BASE_LEN], spans[span, DELTA_LEN]
         if start < 0 or length < 0 or length > held - start:
@@ -166,7 +166,7 @@ def _are_within(held: int, in_delta: int, count: int, spans: Int64s) -> bool:
 
 @kernel
 def _count_live(words: UInt64s, before: Int64s, count: int, spans: Int64s) -> None:
-    """Count the live positions of each row by rank queries on the bitmap, O(1) per row."""
+    """Count the live positions in each row with rank queries on the bitmap, O(1) per row."""
     for span in range(count):
         start, length, rest = spans[span, BASE_START], spans[span, BASE_LEN], spans[span, DELTA_LEN]
         alive = live_before(words, before, start + length) - live_before(words, before, start)
@@ -180,7 +180,7 @@ def _count_live(words: UInt64s, before: Int64s, count: int, spans: Int64s) -> No
 
 @kernel
 def locate_range(rows: RowArrays, low: int, count: int, nodes: Int64s, spans: Int64s) -> bool:
-    """`locate` for nodes low, low + 1, …, which are written to `nodes` [BLOCK]. There are at most BLOCK of them."""
+    """Call `locate` for the nodes low, low + 1, …, at most BLOCK of them, which are written to `nodes` [BLOCK]."""
     for i in range(count):
         nodes[i] = low + i
     return bool(locate(rows, nodes, 0, count, count, spans))
@@ -188,9 +188,9 @@ def locate_range(rows: RowArrays, low: int, count: int, nodes: Int64s, spans: In
 
 @kernel
 def is_whole(spans: Int64s, span: int | np.int64) -> bool:
-    """Whether a located row is one range of live positions in the base.
+    """Whether a located row is a single range of live positions in the base.
 
-    Ranks and positions of such a row differ by a constant.
+    In such a row, ranks and positions differ by a constant.
     """
     return bool(spans[span, BASE_LEN] == spans[span, DEGREE] and spans[span, DELTA_LEN] == 0)
 
@@ -214,7 +214,7 @@ def _list_range(words: UInt64s, start: _Number, count: _Number, positions: Int64
     stop = start + count
     for begin in range(start, stop, 64):
         word = mask_between(words, begin, min(begin + 64, stop))
-        # Clearing the lowest set bit visits only live positions: O(set bits), not O(64), per word.
+        # Clearing the lowest set bit visits only live positions: O(set bits) per word instead of O(64).
         while word != np.uint64(0):
             positions[at] = begin + last_zeros(word)
             word &= word - np.uint64(1)
