@@ -1,8 +1,8 @@
 """Rank and select on bitmaps: the number of set bits before a place, and the place of the r-th set bit.
 
-Bit p of a bitmap is bit p & 63 of word p >> 6. A directory has two numbers per block of 512 bits: the set bits before
-the block, and those before each of its words. A rank query thus needs no loop, and a select query searches only for a
-block. No branch depends on the bits.
+Bit p of a bitmap is bit p & 63 of word p >> 6. A directory has two numbers per block of 512 bits: the number of set
+bits before the block, and the numbers of set bits in the block before each of its words. A rank query therefore needs
+no loop, and a select query searches only for a block. No branch depends on the bits.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ _Number = int | np.int64
 
 @intrinsic
 def count_bits(typing: Any, word: Any) -> Any:
-    """The number of set bits of a uint64 (popcount)."""
+    """The number of set bits in a uint64 (popcount)."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.ctpop(args[0])
@@ -30,7 +30,7 @@ def count_bits(typing: Any, word: Any) -> Any:
 
 @intrinsic
 def last_zeros(typing: Any, word: Any) -> Any:
-    """The number of trailing zeros of a uint64, which is the place of its lowest set bit, or 64 for 0."""
+    """The number of trailing zeros in a uint64, which is the place of its lowest set bit, or 64 for 0."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
@@ -47,15 +47,15 @@ def is_set(words: UInt64s, place: _Number) -> bool:
     return bool((words[word] >> np.uint64(place & 63)) & np.uint64(1))
 
 
-# The two-level directory of rank9 (Vigna, 2008), after Jacobson's rank (1989): 2 words for each 8 of the bitmap, 25 %
-# more memory. A rank query reads one pair of the directory and one word of the bitmap for any place: at most two cache
-# misses.
+# The two-level directory of rank9 (Vigna, 2008), after Jacobson's rank (1989). It has 2 words for each 8 words of the
+# bitmap, 25 % more memory. A rank query for any place reads one pair of the directory and one word of the bitmap, with
+# at most two cache misses.
 @allocating_kernel
 def rank_blocks(words: UInt64s) -> Int64s:
-    """The rank directory of a bitmap: for each block of 512 bits, and for the end, two int64.
+    """The rank directory of a bitmap, which has two int64 for each block of 512 bits and for the end.
 
-    The first is the number of set bits before the block. The second packs, in nine bits each, the set bits of the block
-    before each of its words: those before word 7 are its lowest nine bits.
+    The first is the number of set bits before the block. The second packs the numbers of set bits in the block before
+    each of its words, in nine bits each. The lowest nine bits are for word 7.
     """
     blocks = (words.size + 7) // 8
     before = np.zeros(2 * blocks + 2, np.int64)
@@ -74,7 +74,7 @@ def rank_blocks(words: UInt64s) -> Int64s:
 
 @kernel
 def mask_between(words: UInt64s, start: _Number, stop: _Number) -> np.uint64:
-    """A word with the bits start ≤ p < stop set, which are at least one and at most 64."""
+    """A word with the bits start ≤ p < stop set. There are at least one and at most 64 such bits."""
     one = np.uint64(1)
     word, shift = start >> 6, np.uint64(start & 63)
     mask: np.uint64 = words[word] >> shift
@@ -97,17 +97,17 @@ def live_before(words: UInt64s, before: Int64s, place: _Number) -> _Number:
 
 @kernel
 def _in_block(counts: _Number, word: _Number) -> _Number:
-    """The number of set bits of a block before one of its eight words."""
+    """The number of set bits in a block before one of its eight words."""
     return (counts >> (63 - 9 * word)) & 511
 
 
-# Select: a binary search over the blocks of the row, seven comparisons for its word, six halvings for the bit. If bits
-# are spread evenly, interpolation is a good guess and saves the search.
+# Select: a binary search over the blocks of the row, seven comparisons for the word, and six halvings for the bit. If
+# bits are spread evenly, interpolation gives a good guess that saves the search.
 @kernel
 def select_live(
     words: UInt64s, before: Int64s, start: _Number, stop: _Number, rank: _Number, guess: _Number
 ) -> _Number:
-    """The place of set bit number `rank` of the whole bitmap. It is in start ≤ p < stop, and perhaps near `guess`."""
+    """The place of set bit `rank` of the whole bitmap. It is in start ≤ p < stop, and `guess` may be near it."""
     low = high = guess >> 9
     if before[2 * low] > rank or before[2 * low + 2] <= rank:
         low, high = start >> 9, (stop - 1) >> 9
@@ -129,7 +129,7 @@ def select_live(
 
 @kernel
 def _select_bit(word: np.uint64, rank: _Number) -> _Number:
-    """The place of set bit number `rank` of a word, by halving."""
+    """The place of set bit `rank` in a word, by halving."""
     place = np.int64(0)
     for half in (32, 16, 8, 4, 2, 1):
         low = word & ((np.uint64(1) << np.uint64(half)) - np.uint64(1))

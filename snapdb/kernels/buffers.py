@@ -1,9 +1,8 @@
-"""Recycled memory for big arrays, because the first touch of a page costs more than the row that is copied there.
+"""Recycled memory for large arrays, because the first access to a page costs more than copying a row to it.
 
-In a virtual machine a page fault may cost microseconds, because the host also has to provide a page. The blocks of a
-batch are therefore reused for the next one, whose arrays have about the same size: each block has spare room, and a
-free block that is somewhat larger is preferred to a new one. Blocks are reused from stream to stream, until the
-database is closed.
+In a virtual machine, a page fault can cost microseconds, because the host also has to provide a page. The blocks of a
+batch are therefore reused for the next batch, whose arrays have about the same size. Each block has spare room, and a
+free block that is somewhat larger is preferred to a new one. Streams share the blocks until the database is closed.
 """
 
 from collections import deque
@@ -15,13 +14,14 @@ import numpy.typing as npt
 from snapdb.arrays import Array, UInt8s
 
 _SMALLEST = 1 << 18
-"""Bytes below which the C library's allocator recycles memory well enough."""
+"""The number of bytes below which the C library's allocator recycles memory well enough."""
 _KEPT = 8
-"""The number of free blocks that are kept for reuse, per size class."""
+"""The number of free blocks per size class that are kept for reuse."""
 _ALIGNMENT = 64
-"""The alignment of arrays in bytes: a cache line, as non-temporal stores require."""
+"""The alignment of arrays in bytes. It is a cache line, as non-temporal stores require."""
 _LARGER = 4
-"""The number of larger size classes that are searched for a free block, which is thus at most 1.5 times as large."""
+"""The number of larger size classes that are searched for a free block. The block is then at most 1.5 times as
+large."""
 
 _free: dict[int, deque[UInt8s]] = {}
 
@@ -29,7 +29,7 @@ _free: dict[int, deque[UInt8s]] = {}
 class _Lease:
     """A block on loan.
 
-    It is free again once no array or tensor refers to it: numpy keeps the lease alive until then.
+    The block is free again once no array or tensor refers to it. Until then, numpy keeps the lease alive.
     """
 
     __slots__ = ("__array_interface__", "block", "size")
@@ -45,14 +45,14 @@ class _Lease:
         }
 
     def __del__(self, free: dict[int, deque[UInt8s]] = _free) -> None:
-        # The garbage collector runs this at any moment in any thread, so it acquires no lock: each step is atomic under
-        # the GIL, and a lost race only wastes a block. `free` is bound early because module globals may be gone at
-        # exit.
+        # The garbage collector can run this at any time in any thread, so it acquires no lock. Each step is atomic
+        # under the GIL, and a lost race only wastes a block. `free` is bound early because module globals may no longer
+        # exist at exit.
         free.setdefault(self.size, deque(maxlen=_KEPT)).append(self.block)
 
 
 def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
-    """A writable, uninitialized C-contiguous array, like np.empty, in recycled memory if it is large."""
+    """A writable, uninitialized, C-contiguous array, like np.empty. Large arrays are in recycled memory."""
     kind = np.dtype(dtype)
     count = 1
     for extent in shape:
@@ -64,7 +64,7 @@ def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
 
 
 def free_bytes() -> int:
-    """The bytes of free blocks."""
+    """The total size of free blocks in bytes."""
     return sum(size * len(blocks) for size, blocks in list(_free.items()))
 
 
@@ -77,7 +77,7 @@ def keep_free(blocks: int) -> None:
 
 
 def release_free() -> None:
-    """Return all free blocks to the system. Blocks on loan stay valid, and are released for reuse later."""
+    """Return all free blocks to the system. Blocks on loan remain valid, and are released for reuse later."""
     _free.clear()
 
 
@@ -88,7 +88,7 @@ def _take(wanted: int) -> tuple[int, UInt8s]:
         with suppress(KeyError, IndexError):
             return size, _free[size].pop()
         size = _size_class(size + 1)
-    # Spare room for somewhat larger batches. A page that no batch touches occupies no memory.
+    # The spare room is for somewhat larger batches. A page that no batch accesses occupies no memory.
     size = _size_class(wanted + 1)
     return size, np.empty(size + _ALIGNMENT, np.uint8)
 

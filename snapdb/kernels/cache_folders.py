@@ -8,10 +8,10 @@ _PACKAGE = Path(__file__).parent
 
 
 def cache_folders() -> list[Path] | None:
-    """The cache directories of all packages of kernels, or None if one of them has no writable directory.
+    """The cache directories of all kernel packages, or None if one of the packages has no writable directory.
 
-    numba uses the first of these that is writable, and creates it: $NUMBA_CACHE_DIR, `__pycache__` beside the sources,
-    and the user's cache directory.
+    numba uses the first writable directory among $NUMBA_CACHE_DIR, `__pycache__` next to the sources, and the user's
+    cache directory, and creates it if necessary.
     """
     sources = sorted({source.parent for source in _PACKAGE.rglob("*.py")})
     try:
@@ -21,7 +21,7 @@ def cache_folders() -> list[Path] | None:
 
 
 def _cache_path(folder: Path) -> str:
-    """The cache directory for kernels of a package, as numba derives it from a function's source file."""
+    """The cache directory for the kernels of a package, which numba derives from a function's source file."""
     names: dict[str, object] = {}
     exec(compile("def probe(): pass", str(folder / "__init__.py"), "exec"), names)  # noqa: S102  # a constant text
     path: str = FunctionCache(names["probe"]).cache_path

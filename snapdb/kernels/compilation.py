@@ -1,4 +1,5 @@
-"""Progress of compilation, which explains why a first statement takes seconds. Imports no numba, unlike the kernels."""
+"""Compilation progress, which explains why a first statement takes seconds. Does not import numba, unlike the kernels.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +9,19 @@ from contextlib import contextmanager
 
 COMPILING = "compiling kernels (first run only)"
 _PATIENCE = 0.5
-"""Seconds of compilation before it is reported."""
+"""The time of compilation, in seconds, after which it is reported."""
 
 _waiting: list[_Wait] = []
 
 
 class _Wait:
-    """A block that may wait for kernels, and the time for which kernels were compiled meanwhile."""
+    """A block that may wait for kernels, and the time spent on compiling kernels during the block."""
 
     def __init__(self, report: Callable[[str, float | None], None]) -> None:
         self._report, self._seconds, self._reported = report, 0.0, False
 
     def spend(self, seconds: float) -> None:
-        """Report once that compilation takes long."""
+        """Add compilation time. The first time that the total exceeds the limit, the compilation is reported."""
         self._seconds += seconds
         if self._seconds > _PATIENCE and not self._reported:
             self._reported = True
@@ -29,7 +30,7 @@ class _Wait:
 
 @contextmanager
 def reporting_compilation(report: Callable[[str, float | None], None] | None) -> Iterator[None]:
-    """Report if kernels are compiled for long during the block, in any thread, rather than loaded from the cache."""
+    """Report during the block if any thread spends long on compiling kernels instead of loading them from the cache."""
     if report is None:
         yield
         return
@@ -48,9 +49,9 @@ class CompileTimer:
         self._depth, self._since = 0, 0.0
 
     def start(self) -> None:
-        """Record that the compilation of a function begins.
+        """Record that the compilation of a function starts.
 
-        Compilations nest, because a function compiles its callees.
+        Compilations are nested, because a function compiles its callees.
         """
         if self._depth:
             self._spend()

@@ -1,4 +1,4 @@
-"""Compilation of kernels by numba with a cache on disk, and machine instructions as intrinsics."""
+"""Compilation of kernels by numba, with a cache on disk, and machine instructions as intrinsics."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _source(module: str) -> bytes:
 
 @cache
 def _state(module: str) -> str:
-    """A digest of the source of a kernel module and of all modules that it imports kernels from."""
+    """A digest of the source code of a kernel module and of all modules from which it imports kernels."""
     met, found = {module}, [module]
     for name in found:
         new = {word.decode() for word in _IMPORTED.findall(_source(name))} - met
@@ -48,10 +48,10 @@ def _state(module: str) -> str:
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]  # numba has no types
-    """An on-disk cache of machine code, keyed by the sources of a kernel and of the kernels that it calls.
+    """An on-disk cache of machine code. The key includes the sources of a kernel and of the kernels that it calls.
 
-    numba's own cache checks only the file of the kernel itself. But kernels are inlined into others, and a cache that
-    refers to a class that no longer exists cannot even be read.
+    numba's own cache checks only the file of the kernel itself. This is not enough, because kernels are inlined into
+    others, and a cache that refers to a class that no longer exists cannot even be read.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -61,14 +61,14 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # numba has no types
 
 
 def kernel(function: _F) -> _F:
-    """Compile a function with numba on its first call, once per tuple of argument types.
+    """Compile a function with numba on its first call, once for each tuple of argument types.
 
-    The function must allocate nothing and return no array, because it is compiled without reference counts: the caller
-    keeps the arrays alive. With the counts, which are atomic, passing on a tuple of six arrays costs 23 ns, as much as
-    five edges. Without them it costs 0.4 ns, so kernels can pass tuples from row to row.
+    The function must not allocate memory or return an array, because it is compiled without reference counts. The
+    caller keeps the arrays alive. With the counts, which are atomic, passing a tuple of six arrays costs 23 ns, as much
+    as five edges. Without them, it costs 0.4 ns, so kernels can pass tuples for each row.
 
-    Kernels are never parallel: threads run whole batches side by side, and numba's cached parallel code breaks under
-    fork. Without a writable cache directory, each process compiles kernels again, which only costs seconds.
+    Kernels are never parallel, because threads run whole batches in parallel, and numba's cached parallel code breaks
+    under fork. Without a writable cache directory, each process compiles the kernels again, which only costs seconds.
     """
     return _compiled(function, nrt=False)
 
@@ -80,11 +80,11 @@ def allocating_kernel(function: _F) -> _F:
 
 def _compiled(function: _F, nrt: bool) -> _F:
     compiled: Any = njit(nogil=True, no_cfunc_wrapper=True, _nrt=nrt)(function)
-    if compiled is not function:  # under NUMBA_DISABLE_JIT they are the same
-        with suppress(RuntimeError):  # numba found no directory for its cache
+    if compiled is not function:  # under NUMBA_DISABLE_JIT, they are the same
+        with suppress(RuntimeError):  # numba found no cache directory
             compiled._cache = _Cache(function)
         part = cache(lambda: _part(function, nrt))
-        # One part for all integers, because numba treats a literal argument as a type and would compile one part per
+        # One part serves all integers, because numba treats a literal argument as a type and would compile one part per
         # literal.
         compiled.get_call_template = lambda args, kws: part().get_call_template(tuple(map(types.unliteral, args)), kws)
         compiled.get_overload = lambda signature: part().get_overload(signature)
@@ -93,7 +93,7 @@ def _compiled(function: _F, nrt: bool) -> _F:
 
 
 def _uncollected(compile_: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with the garbage collector paused, because collection took 11 % of the compilation time."""
+    """Return the function with the garbage collector paused, because collection took 11 % of the compilation time."""
 
     def compile_uncollected(signature: Any) -> Any:
         collects = gc.isenabled()
@@ -107,9 +107,9 @@ def _uncollected(compile_: Callable[..., Any]) -> Callable[..., Any]:
     return compile_uncollected
 
 
-# numba compiles each callee of a kernel completely, with optimized machine code and wrappers for Python, although only
-# its LLVM IR is used: it is linked into the kernel, inlined and optimized again. A part is a callee for which numba
-# emits only the IR, which saves a third of the compilation time.
+# numba compiles each callee of a kernel completely, with optimized machine code and wrappers for Python, but uses only
+# its LLVM IR, which is linked into the kernel, inlined and optimized again. A part is a callee for which numba emits
+# only the IR, which saves a third of the compilation time.
 class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
     """The LLVM IR of a part."""
 
@@ -130,7 +130,7 @@ def _part(function: Callable[..., Any], nrt: bool) -> Any:
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _PartLowering(NativeLowering):  # type: ignore[misc]
-    """Lowers a part to LLVM IR, and registers it for its callers."""
+    """Lowers a part to LLVM IR and registers it for its callers."""
 
     _name = "part_lowering"
 
@@ -155,7 +155,10 @@ class _PartCompiler(CompilerBase):  # type: ignore[misc]
 
 
 class _Listener(event.Listener):  # type: ignore[misc]
-    """Measures the time that numba takes to compile functions. Loading one from the cache raises no such event."""
+    """Measures the time that numba takes to compile functions.
+
+    Loading a function from the cache raises no such event.
+    """
 
     def __init__(self) -> None:
         self._timer = CompileTimer()
@@ -170,21 +173,21 @@ class _Listener(event.Listener):  # type: ignore[misc]
 event.register("numba:compile", _Listener())
 
 
-# A child of a fork inherits a lock that another thread holds at that moment, and nothing releases it there. If that is
-# numba's compiler lock, the child deadlocks on its first kernel.
+# A forked child inherits a lock that another thread holds at that moment, and nothing in the child releases it. If it
+# is numba's compiler lock, the child deadlocks on its first kernel.
 @cache
 def await_compiling() -> None:
-    """Make future forks of this process wait until no other thread compiles or loads a kernel."""
+    """Make future forks of this process wait until no other thread is compiling or loading a kernel."""
     if hasattr(os, "register_at_fork"):
         lock = global_compiler_lock
         os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
-# Machine instructions that numba does not expose: the high half of a product, prefetch, non-temporal stores (past the
-# caches), and the fences of a seqlock.
+# Machine instructions that numba does not expose: the high half of a product, prefetches, non-temporal stores (which
+# bypass the caches), and the fences of a seqlock.
 @intrinsic
 def multiply_high(typing: Any, left: Any, right: Any) -> Any:
-    """floor(left * right / 2^64) of two uint64, exactly."""
+    """floor(left * right / 2^64) of two uint64, computed exactly."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         wide = ir.IntType(128)
@@ -196,14 +199,14 @@ def multiply_high(typing: Any, left: Any, right: Any) -> Any:
 
 @intrinsic
 def prefetch(typing: Any, array: Any, index: Any) -> Any:
-    """Prefetch the cache line of an element of a contiguous array. Any index is safe because nothing is read."""
+    """Prefetch the cache line of an element in a contiguous array. Any index is safe because nothing is read."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         byte = ir.IntType(8).as_pointer()
         address = builder.bitcast(_address(context, builder, signature.args[0], args[0], args[1]), byte)
         word = ir.IntType(32)
         function = _declared(builder, "llvm.prefetch.p0i8", [byte, word, word, word])
-        builder.call(function, [address, word(0), word(3), word(1)])  # for reading, into all levels, data
+        builder.call(function, [address, word(0), word(3), word(1)])  # for a read of data, into all cache levels
         return context.get_dummy_value()
 
     return types.void(array, types.int64), emit
@@ -217,13 +220,16 @@ def copy_line(typing: Any, to: Any, at: Any, source: Any, here: Any) -> Any:
 
 @intrinsic
 def stream_line(typing: Any, to: Any, at: Any, source: Any, here: Any) -> Any:
-    """`copy_line` as a non-temporal store, past the caches. to[at] must be 64-byte aligned. See `fence_streams`."""
+    """`copy_line` as a non-temporal store, which bypasses the caches.
+
+    to[at] must be 64-byte aligned. See `fence_streams`.
+    """
     return types.void(to, types.int64, source, types.int64), _move_line(past_caches=True)
 
 
 @intrinsic
 def fence_streams(typing: Any) -> Any:
-    """Order non-temporal stores before all later stores, also for other threads (sfence). x86-64 only."""
+    """Order non-temporal stores before all later stores, including for other threads (sfence). x86-64 only."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         builder.call(_declared(builder, "llvm.x86.sse.sfence", []), [])
@@ -234,7 +240,7 @@ def fence_streams(typing: Any) -> Any:
 
 @intrinsic
 def load_first(typing: Any, array: Any, index: Any) -> Any:
-    """An atomic acquire load of an element of a contiguous array: no later read moves before it."""
+    """An atomic acquire load of an element in a contiguous array. No later read moves before it."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         address = _address(context, builder, signature.args[0], args[0], args[1])
@@ -245,7 +251,7 @@ def load_first(typing: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def store_last(typing: Any, array: Any, index: Any, value: Any) -> Any:
-    """An atomic release store to an element of a contiguous array: no earlier write moves after it."""
+    """An atomic release store to an element in a contiguous array. No earlier write moves after it."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         address = _address(context, builder, signature.args[0], args[0], args[1])
@@ -257,13 +263,13 @@ def store_last(typing: Any, array: Any, index: Any, value: Any) -> Any:
 
 @intrinsic
 def fence_loads(typing: Any) -> Any:
-    """An acquire fence: no later read or write moves before an earlier read."""
+    """An acquire fence. No later read or write moves before an earlier read."""
     return types.void(), _fence("acquire")
 
 
 @intrinsic
 def fence_stores(typing: Any) -> Any:
-    """A release fence: no earlier read or write moves after a later write."""
+    """A release fence. No earlier read or write moves after a later write."""
     return types.void(), _fence("release")
 
 

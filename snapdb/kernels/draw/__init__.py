@@ -1,1 +1,1 @@
-"""Kernels that draw edges: by method, time and weight, with negative sampling and relabeling to local ids."""
+"""Kernels that draw edges by method, time and weight, draw negatives, and relabel nodes with local ids."""

@@ -1,10 +1,10 @@
-"""Eligible edges of a row: those within the time bounds, to neighbours that exist by then, and not excluded.
+"""Eligible edges of a row: edges within the time bounds, to neighbours that exist by then, and not excluded.
 
-Edges are time-sorted within a row, so the edges within time bounds are ranges of it, which `find_windows` finds by
-binary search: O(log degree) per row, without reading its edges. Conditions that no search can decide (when edges end,
-when neighbours are born, which pairs are excluded) are checked edge by edge, and only in rows that need it.
+Edges are time-sorted within a row, so the edges within time bounds are ranges of the row. `find_windows` finds these
+ranges by binary search, in O(log degree) per row, without reading the edges. Conditions that no search can decide (the
+ends of edges, the births of neighbours, and excluded pairs) are checked for each edge, but only in rows that need it.
 
-Naive twin: `logical_row` and `may_see` of tests/support/oracle/graph.py.
+Reference implementation: `logical_row` and `may_see` in tests/support/oracle/graph.py.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ STRETCHES = 4
 START, LENGTH, COUNT, PAIRS = 0, 4, 8, 12
 """Columns of `windows`, an int64 [rows, WINDOW_FIELDS].
 
-A row has 4 ranges: static and dated edges of its first part, then of its second part. START, LENGTH and COUNT are the
-first of four columns each: the start of each range, its number of positions, and the number of live positions. PAIRS is
-the first of four columns with the start and stop of the excluded pairs of the row's node, for its first and second
-part."""
+A row has 4 ranges: the static and the dated edges of its first part, then those of its second part. START, LENGTH and
+COUNT are each the first of four columns, with the start, the number of positions and the number of live positions of
+each range. PAIRS is the first of four columns with the start and stop of the excluded pairs of the row's node, for its
+first and second part."""
 TOTAL, LISTED = 16, 17
-"""Columns of the number of edges in all ranges, and of whether each edge must be checked because fewer may be
-eligible."""
+"""The columns for the number of edges in all ranges, and for whether each edge must be checked because some edges may
+not be eligible."""
 WINDOW_FIELDS = 18
 STATIC = -(2**63)
 """The event time that represents static edges, which are within all time bounds."""
@@ -43,7 +43,7 @@ class WalkArrays(NamedTuple):
     """A relation's rows and the columns that draws read. Columns that are not needed are empty."""
 
     rows: RowArrays
-    """The rows, as kernels read them."""
+    """The rows in the form that kernels read."""
     ids: ColumnArrays
     """Edge ids, int32 or int64."""
     times: ColumnArrays
@@ -53,34 +53,34 @@ class WalkArrays(NamedTuple):
     weights: ColumnArrays
     """Weights of edges, float64."""
     outward: Bools
-    """[positions] whether the edge is traversed from its source, for direction BOTH. Otherwise empty."""
+    """[positions] Whether the edge is traversed from its source, for direction BOTH. Empty for other directions."""
     born: Int64s
-    """[neighbours] when each neighbour begins to exist, or empty."""
+    """[neighbours] The times at which neighbours start to exist, or an empty array."""
 
 
 class TimeBounds(NamedTuple):
     """The time bounds of each disjoint tree. All arrays are empty if trees are not disjoint."""
 
     low: Int64s
-    """[trees] the lower bound: edges with low ≤ time < high, and edges without a time, are eligible."""
+    """[trees] The lower bound. Edges with low ≤ time < high, and edges without a time, are eligible."""
     high: Int64s
-    """[trees] the upper bound of event times. Neighbours must also be born before it."""
+    """[trees] The upper bound of event times. Neighbours must also be born before it."""
     after: Int64s
-    """[trees] edges with an end are eligible if they end after this time."""
+    """[trees] The time after which edges with an end must end to be eligible."""
     since: Int64s
-    """[trees] excluded pairs apply to edges from this time on, and to edges without a time."""
+    """[trees] The time from which excluded pairs apply to edges. They also apply to edges without a time."""
     ordinals: Int64s
-    """[trees] the ordinal that is folded into pick keys, so that trees draw independently."""
+    """[trees] The ordinal that is folded into pick keys, so that trees draw independently."""
 
 
 class ExcludedPairs(NamedTuple):
     """The excluded edges, sorted by (tree, row_node, neighbor)."""
 
     split: int
-    """The first `split` pairs apply to rows of one direction. Under BOTH they apply to the IN edges, and the others to
-    the OUT edges."""
+    """The first `split` pairs apply to rows of one direction. Under BOTH, they apply to the IN edges, and the other
+    pairs to the OUT edges."""
     trees: Int64s
-    """The tree of each pair. All are 0 if trees are not disjoint."""
+    """The tree of each pair. All values are 0 if trees are not disjoint."""
     row_node: Int64s
     """The dense id of the row's node."""
     neighbor: Int64s
@@ -88,24 +88,24 @@ class ExcludedPairs(NamedTuple):
 
 
 class Eligibility(NamedTuple):
-    """The time bounds and excluded pairs that decide which edges of a row are eligible."""
+    """The time bounds and excluded pairs that determine which edges of a row are eligible."""
 
     bounds: TimeBounds
     excluded: ExcludedPairs
 
 
 class Frontier(NamedTuple):
-    """The nodes of a batch so far, of which a hop expands a range."""
+    """The nodes of a batch so far. A hop expands a range of them."""
 
     nodes: Int64s
-    """Dense ids, by local id."""
+    """The dense ids of the nodes, by local id."""
     trees: Int64s
-    """The tree of each node, by local id. Empty if trees are not disjoint."""
+    """The tree of each node, by local id. The array is empty if trees are not disjoint."""
 
 
 @kernel
 def tree_of(frontier: Frontier, i: int) -> _Number:
-    """The tree of a node of the frontier, or 0 if trees are not disjoint."""
+    """The tree of a frontier node, or 0 if trees are not disjoint."""
     return frontier.trees[i] if frontier.trees.size > 0 else np.int64(0)
 
 
@@ -120,9 +120,9 @@ def key_in_tree(prefix: np.uint64, node: _Number, bounds: TimeBounds, tree: _Num
 
 @kernel
 def drop_zeros(weights: ColumnArrays, places: Int64s, count: _Number) -> _Number:
-    """Move the edges of places[:count] that have a positive weight to the front and return their number.
+    """Move the edges in places[:count] that have a positive weight to the front, and return their number.
 
-    Without weights, all edges count.
+    Without weights, all edges are kept.
     """
     if not has_values(weights):
         return np.int64(count)
@@ -133,11 +133,11 @@ def drop_zeros(weights: ColumnArrays, places: Int64s, count: _Number) -> _Number
     return left
 
 
-# A row as a list of positions, for draws that need more than ranks. It costs one bit test per position of the ranges
+# A row as a list of positions, for draws that need more than ranks. It costs one bit test per position in the ranges
 # and, only if LISTED, one read per edge of the columns that the bounds need.
 @kernel
 def list_live(words: UInt64s, windows: Int64s, span: int, out: Int64s) -> int:
-    """Write the live positions of a row's ranges, by rank, to `out` and return their number."""
+    """Write the live positions in a row's ranges to `out`, by rank, and return their number."""
     at = 0
     for w in range(STRETCHES):
         at = _list_range(words, windows[span, START + w], windows[span, LENGTH + w], out, at)
@@ -146,7 +146,7 @@ def list_live(words: UInt64s, windows: Int64s, span: int, out: Int64s) -> int:
 
 @kernel
 def _list_range(words: UInt64s, start: _Number, length: _Number, out: Int64s, at: int) -> int:
-    """Write the live positions of one range to out[at:] and return their end."""
+    """Write the live positions in a range to out[at:] and return their end."""
     for p in range(start, start + length):
         if words.size == 0 or is_set(words, p):
             out[at] = p
@@ -156,7 +156,7 @@ def _list_range(words: UInt64s, start: _Number, length: _Number, out: Int64s, at
 
 @kernel
 def list_row(walk: WalkArrays, eligible: Eligibility, tree: _Number, windows: Int64s, span: int, out: Int64s) -> int:
-    """Write the positions of a row's eligible edges, by rank, to `out` and return their number, or -1 for damage."""
+    """Write the positions of a row's eligible edges to `out`, by rank. Returns their number, or -1 for damage."""
     words, at = walk.rows.live.words, 0
     for w in range(STRETCHES):
         begin = at
@@ -178,9 +178,9 @@ def _filter(
     begin: int,
     end: int,
 ) -> int:
-    """Compact out[begin:end] to the eligible positions and return their end, or -1 for damage.
+    """Compact out[begin:end] to the eligible positions. Returns their end, or -1 for damage.
 
-    `pairs` is the range of excluded pairs of the row's node.
+    `pairs` is the range of the excluded pairs for the row's node.
     """
     bounds, born, barred, (first, last) = eligible.bounds, walk.born, eligible.excluded.neighbor, pairs
     timed = bounds.high.size > 0
@@ -210,7 +210,7 @@ def _filter(
 
 @kernel
 def _holds(values: Int64s, low: _Number, high: _Number, value: _Number) -> bool:
-    """Whether the ascending values[low:high] contain a value, by binary search."""
+    """Binary search for whether the ascending values[low:high] contain a value."""
     last = high
     while low < high:
         middle = (low + high) >> 1
@@ -221,8 +221,8 @@ def _holds(values: Int64s, low: _Number, high: _Number, value: _Number) -> bool:
     return bool(low < last and values[low] == value)
 
 
-# The ranges of rows within time bounds. Each part of a row is time-sorted with static edges first, so two branchless
-# binary searches cut it. Rank queries on the bitmap count the live positions of a range without a pass over it.
+# The ranges of rows within time bounds. Each part of a row is time-sorted, with static edges first, so two branchless
+# binary searches find its range. Rank queries on the bitmap count the live positions in a range without a pass over it.
 @kernel
 def find_windows(
     walk: WalkArrays,
@@ -234,7 +234,7 @@ def find_windows(
     spans: Int64s,
     windows: Int64s,
 ) -> bool:
-    """Write the ranges of frontier[first:last] to windows[0:] and return whether all rows are within their arrays."""
+    """Write the ranges of frontier[first:last] to windows[0:]. Returns whether all rows are within their arrays."""
     rows, bounds, count = walk.rows, eligible.bounds, last - first
     if not locate(rows, frontier.nodes, first, last, ahead, spans):
         return False
@@ -273,7 +273,7 @@ def _open(outward: Bools, spans: Int64s, count: int, windows: Int64s) -> None:
         windows[span, LENGTH] = length
         windows[span, START + 2] = second
         windows[span, LENGTH + 2] = rest
-        for part in (1, 3):  # empty, with a start from which no distance overflows 64 bits
+        for part in (1, 3):  # an empty range, with a start from which no distance overflows 64 bits
             windows[span, START + part] = windows[span, LENGTH + part] = 0
 
 
@@ -281,12 +281,13 @@ def _open(outward: Bools, spans: Int64s, count: int, windows: Int64s) -> None:
 def _cut(
     times: ColumnArrays, bounds: TimeBounds, bounded: bool, trees: Int64s, first: int, count: int, windows: Int64s
 ) -> None:
-    """Cut each part to its static edges and to the dated edges within its tree's time bounds.
+    """Reduce each part to its static edges and to the dated edges within its tree's time bounds.
 
-    `bounded` is whether `low` applies. An edge with an end may begin before `low`, in which case `_filter` decides.
+    `bounded` is whether `low` applies. An edge with an end can start before `low`, in which case `_filter` decides.
     """
     base = times.base
-    # The first probe of each binary search is a cache miss: request all probes of a block before the first is needed.
+    # The first probe of each binary search is a cache miss, so all of a block's first probes are prefetched before the
+    # first search.
     for span in range(count):
         prefetch(base, windows[span, START] + (windows[span, LENGTH] >> 1))
     for span in range(count):
@@ -312,7 +313,7 @@ def _cut(
 
 @kernel
 def _count(words: UInt64s, before: Int64s, count: int, windows: Int64s) -> None:
-    """Write the live positions of each range to COUNT, and their sum to TOTAL."""
+    """Write the number of live positions in each range to COUNT, and their sum to TOTAL."""
     for span in range(count):
         total = np.int64(0)
         for w in range(STRETCHES):
@@ -329,7 +330,7 @@ def _count(words: UInt64s, before: Int64s, count: int, windows: Int64s) -> None:
 def _find_pairs(
     excluded: ExcludedPairs, frontier: Frontier, first: int, count: int, both: bool, windows: Int64s
 ) -> None:
-    """Write the range of excluded pairs of each row's node to PAIRS, and set LISTED for rows that have some."""
+    """Write the range of each node's excluded pairs to PAIRS, and set LISTED for rows that have any."""
     pairs = excluded.row_node.size
     for span in range(count):
         node, tree = frontier.nodes[first + span], tree_of(frontier, first + span)
@@ -347,7 +348,7 @@ def _find_pairs(
 
 @kernel
 def _first_pair(excluded: ExcludedPairs, low: _Number, high: _Number, tree: _Number, node: _Number) -> _Number:
-    """The first of pairs[low:high] that is not less than (tree, node), by binary search."""
+    """Binary search for the first pair in pairs[low:high] that is not less than (tree, node)."""
     trees, row_node = excluded.trees, excluded.row_node
     while low < high:
         middle = (low + high) >> 1
