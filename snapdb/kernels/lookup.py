@@ -1,7 +1,7 @@
-"""Lookup tables without hashing: ids of integer keys, edges of given vertices, members of sets of ids.
+"""Lookup tables without hashing: ids of integer keys, edges of given vertices, and members of sets of ids.
 
-Keys and ids are integers of a bounded range. A dense table needs one read per key, runs of consecutive keys need a
-binary search over the runs, and a bitmap over the range needs one bit test per id.
+Keys and ids are integers in a bounded range. A dense table needs one read per key. Runs of consecutive keys need a
+binary search over the runs. A bitmap of the range needs one bit test per id.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def look_up(table: Int64s, first: int, keys: Int64s) -> Int64s:
 
 
 def look_up_runs(firsts: Int64s, lengths: Int64s, starts: Int64s, keys: Int64s) -> Int64s:
-    """[keys] starts[r] + key - firsts[r] for the run r of consecutive keys that contains a key, or -1 if none does.
+    """[keys] starts[r] + key - firsts[r], where r is the run of consecutive keys that contains the key, or -1.
 
     >>> look_up_runs(np.array([0, 50]), np.array([10, 5]), np.array([0, 10]), np.array([3, 51, 10, 55])).tolist()
     [3, 11, -1, -1]
@@ -39,7 +39,7 @@ def look_up_runs(firsts: Int64s, lengths: Int64s, starts: Int64s, keys: Int64s) 
 
 @kernel
 def _look_up_runs(firsts: Int64s, lengths: Int64s, starts: Int64s, keys: Int64s, out: Int64s) -> None:
-    """Fill `out` by a binary search over the ascending `firsts`: O(log runs) per key."""
+    """Fill `out` with a binary search over the ascending `firsts`, at O(log runs) per key."""
     for i in range(keys.size):
         key, low, high = keys[i], 0, firsts.size
         while low < high:
@@ -62,9 +62,9 @@ def _look_up(table: Int64s, first: np.int64, keys: Int64s, out: Int64s) -> None:
 
 
 def ending_in(indptr: Int64s, indices: Array, near: Bools, far: Bools) -> Int64s:
-    """The positions, ascending, of edges whose row node is marked in `near`, or whose neighbour is marked in `far`.
+    """The ascending positions of edges whose row node is marked in `near` or whose neighbour is marked in `far`.
 
-    Two passes, O(edges): the first pass counts, so that the result is allocated once.
+    Makes two passes, O(edges). The first pass counts the edges, so that the result is allocated once.
     """
     found = np.empty(_count_ending(indptr, indices, near, far), np.int64)
     _list_ending(indptr, indices, near, far, found)
@@ -98,7 +98,7 @@ def _list_ending(indptr: Int64s, indices: Array, near: Bools, far: Bools, found:
 def find_edges(
     indptr: Int64s, time: Int64s | None, edge_id: Array, nodes: Int64s, times: Int64s | None, ids: Int64s
 ) -> Int64s:
-    """[edges] the position of each edge in its node's row, or -1 if it is missing.
+    """[edges] The position of each edge in its node's row, or -1 if it is missing.
 
     Rows are sorted by (time, edge id).
     """
@@ -110,7 +110,8 @@ def find_edges(
     return out
 
 
-# A binary search by (time, edge id) in the row of each edge: O(log degree) instead of O(edges) for a pass over all.
+# A binary search by (time, edge id) in the row of each edge costs O(log degree). A pass over all edges would cost
+# O(edges).
 @kernel
 def _find_edges(
     indptr: Int64s, time: Int64s, edge_id: Array, nodes: Int64s, times: Int64s, ids: Int64s, out: Int64s
@@ -122,7 +123,7 @@ def _find_edges(
             continue
         low, high = indptr[nodes[i]], indptr[nodes[i] + 1]
         stop = high
-        if low < 0 or high > edge_id.size:  # damaged, and reported as missing
+        if low < 0 or high > edge_id.size:  # damaged rows are reported as missing edges
             continue
         while low < high:
             middle = (low + high) // 2
@@ -139,7 +140,7 @@ def _find_edges(
 
 
 def find_ids(edge_id: Array, wanted: Int64s) -> Int64s:
-    """The positions, ascending, of the edges that have one of the wanted ids, by one pass over all edges.
+    """The ascending positions of the edges with one of the wanted ids, from one pass over all edges.
 
     >>> find_ids(np.array([4, 0, 9, 7]), np.array([9, 5, 0])).tolist()
     [1, 2]
@@ -155,7 +156,7 @@ def find_ids(edge_id: Array, wanted: Int64s) -> Int64s:
 
 @kernel
 def _set_bits(numbers: Int64s, first: np.int64, bits: UInt64s) -> None:
-    """Set bit `number - first` for each number. All these bits exist."""
+    """Set bit `number - first` for each number. All of these bits must exist."""
     for i in range(numbers.size):
         place = numbers[i] - first
         bits[place >> 6] |= np.uint64(1) << np.uint64(place & 63)
@@ -163,7 +164,10 @@ def _set_bits(numbers: Int64s, first: np.int64, bits: UInt64s) -> None:
 
 @kernel
 def _find_ids(edge_id: Array, first: np.int64, bits: UInt64s, out: Int64s) -> int:
-    """Fill `out` with positions and return their number. `out` may fill up because a damaged array can repeat an id."""
+    """Fill `out` with positions and return their number.
+
+    `out` can fill up, because a damaged array can repeat an id.
+    """
     count = 0
     for p in range(edge_id.size):
         place = np.int64(edge_id[p]) - first
@@ -176,9 +180,12 @@ def _find_ids(edge_id: Array, first: np.int64, bits: UInt64s, out: Int64s) -> in
     return count
 
 
-# Membership in a set of ids: a bitmap over the range occupies limit / 8 bytes, and a query is one bit test per id.
+# Membership in a set of ids. A bitmap of the range occupies limit / 8 bytes, and a query is one bit test per id.
 def mark(numbers: Int64s, limit: int) -> UInt64s:
-    """A bitmap of the numbers below the limit, set for the given numbers, which are 0 ≤ number < limit."""
+    """A bitmap of the numbers below the limit, with a bit set for each given number.
+
+    All numbers are in 0 ≤ number < limit.
+    """
     words = np.zeros((limit + 63) // 64, np.uint64)
     _set_bits(numbers, np.int64(0), words)
     return words
@@ -191,7 +198,7 @@ def marked(words: UInt64s, limit: int, numbers: Array) -> Int64s:
     [0, 2, 3]
 
     Raises:
-        CorruptError: A number is not 0 ≤ number < limit.
+        CorruptError: A number is not in 0 ≤ number < limit.
     """
     places = np.empty(numbers.size, np.int64)
     count = _marked(words, limit, numbers, places)
@@ -209,20 +216,20 @@ def _marked(words: UInt64s, limit: int, numbers: Array, places: Int64s) -> int:
         if number < 0 or number >= limit:
             return -1
         places[count] = i
-        # Branch-free: a place that is not a member is overwritten by the next one.
+        # This is branch-free. A place that is not a member is overwritten by the next one.
         count += int((words[number >> 6] >> np.uint64(number & 63)) & np.uint64(1))
     return count
 
 
-# Distinct ids by a bitmap and ranks: linear in the ids and in the words of their range, without sorting.
+# Distinct ids from a bitmap and ranks, without sorting. The time is linear in the ids and in the words of their range.
 def distinct(ids: Int64s, limit: int) -> tuple[Int64s, Int64s]:
-    """The distinct ids, ascending, and [ids] the index of each id among them.
+    """The distinct ids, ascending, and [ids] the index of each id among the distinct ids.
 
     >>> [array.tolist() for array in distinct(np.array([70, 3, 70]), 100)]
     [[3, 70], [1, 0, 1]]
 
     Raises:
-        IndexError: An id is not 0 ≤ id < limit. The argument of the error is that id.
+        IndexError: An id is not in 0 ≤ id < limit. The argument of the error is this id.
     """
     plain = np.ascontiguousarray(ids, np.int64).view()
     plain.flags.writeable = False
@@ -237,7 +244,7 @@ def distinct(ids: Int64s, limit: int) -> tuple[Int64s, Int64s]:
 
 @kernel
 def _mark_ids(ids: Int64s, limit: int, bits: UInt64s) -> int:
-    """Set a bit for each id and return the position of one that is out of range, or -1."""
+    """Set a bit for each id. Returns the position of an id that is out of range, or -1."""
     for i in range(ids.size):
         number = ids[i]
         if number < 0 or number >= limit:
@@ -248,7 +255,7 @@ def _mark_ids(ids: Int64s, limit: int, bits: UInt64s) -> int:
 
 @kernel
 def _rank(ids: Int64s, bits: UInt64s, before: Int64s, found: Int64s, places: Int64s) -> int:
-    """Fill `before`, `found` and `places` by rank queries and return the number of set bits."""
+    """Fill `before`, `found` and `places` with rank queries, and return the number of set bits."""
     count = np.int64(0)
     for w in range(bits.size):
         before[w] = count

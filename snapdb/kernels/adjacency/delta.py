@@ -1,12 +1,12 @@
-"""The delta of a refreshed adjacency: where each touched row first differs, and the source of each edge from there on.
+"""The delta of a refreshed adjacency: the first difference in each touched row, and the source of each edge after it.
 
 A logical row is a range of the base's row followed by a row of the old delta, both sorted by (time, edge id). The part
-of a row before the first difference is kept. The rest of a touched row is a three-way merge of base, old delta and
-added edges, without the removed edges. One ascending pass visits all touched nodes. An added edge that is later than
-its row's last edge, the usual case, costs one comparison. A removed edge costs a binary search. Unchanged rows cost
+of a row before the first difference is kept. The remaining part of a touched row is a three-way merge of base, old
+delta and added edges, without the removed edges. One ascending pass visits all touched nodes. An added edge is usually
+later than its row's last edge, and then costs one comparison. A removed edge costs a binary search. Unchanged rows cost
 nothing.
 
-Naive twin: the rows that tests/storage/test_topology.py sorts from scratch.
+Reference implementation: the rows that tests/storage/test_topology.py sorts from scratch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Keys(NamedTuple):
     """The sort keys of edges, by position."""
 
     time: Int64s
-    """Event times. Empty if edges have no times and are sorted by edge id only."""
+    """Event times, or an empty array if edges have no times and are sorted only by edge id."""
     edge_id: Array
     """Edge ids, int32 or int64."""
 
@@ -37,31 +37,31 @@ class Base(NamedTuple):
     """The rows of the base adjacency."""
 
     indptr: Int64s
-    """[base nodes + 1] where each row starts."""
+    """[base nodes + 1] The start of each row."""
     keys: Keys
     last: int
-    """The greatest event time in the base, or the greatest int64 if it is not known."""
+    """The latest event time in the base, or the largest int64 if it is unknown."""
 
 
 class Lists(NamedTuple):
     """Lists of edges sorted by (time, edge id), one list per node. The nodes ascend."""
 
     nodes: Int64s
-    """[lists] the nodes, ascending."""
+    """[lists] The nodes, ascending."""
     indptr: Int64s
-    """[lists + 1] where each node's list starts in `keys`."""
+    """[lists + 1] The start of each node's list in `keys`."""
     keys: Keys
 
 
 class Outline(NamedTuple):
-    """The rows of a new delta: touched nodes, how much of its base row each keeps, and where its delta row starts."""
+    """The rows of a new delta: the touched nodes, the kept length of each base row, and the start of each delta row."""
 
     nodes: Int64s
-    """[touched] the nodes, ascending."""
+    """[touched] The nodes, ascending."""
     kept: Int64s
-    """[touched] the number of positions of the base's row that are kept."""
+    """[touched] The number of positions that are kept from the base's row."""
     indptr: Int64s
-    """[touched + 1] where each row starts in the delta."""
+    """[touched + 1] The start of each row in the delta."""
 
 
 class _Row(NamedTuple):
@@ -75,7 +75,7 @@ class _Row(NamedTuple):
 
 @kernel
 def is_delta(base_indptr: Int64s, edges: int, nodes: Int64s, kept: Int64s, indptr: Int64s, held: int) -> bool:
-    """Whether nodes ascend, their rows partition the `held` edges, and each node keeps no more than its base row."""
+    """Whether nodes ascend, their rows partition the `held` edges, and each node keeps at most its whole base row."""
     before = np.int64(-1)
     if indptr[0] != 0 or indptr[nodes.size] != held:
         return False
@@ -91,7 +91,7 @@ def is_delta(base_indptr: Int64s, edges: int, nodes: Int64s, kept: Int64s, indpt
 def _stretch(indptr: Int64s, edges: int, node: _Number) -> tuple[_Number, _Number]:
     """The start and the length of a base row.
 
-    A node beyond the base has an empty row, and a damaged row has length -1.
+    A node beyond the base has an empty row. A damaged row has length -1.
     """
     if node < 0 or node >= indptr.size - 1:
         return np.int64(0), np.int64(0)
@@ -103,7 +103,7 @@ def _stretch(indptr: Int64s, edges: int, node: _Number) -> tuple[_Number, _Numbe
 def _list(lists: Lists, at: _Number, node: _Number) -> tuple[_Number, _Number, _Number]:
     """The range of a node's list, and the index of the next list.
 
-    `at` is the first list that is not before the node.
+    `at` is the first list whose node is not less than the given node.
     """
     if at < lists.nodes.size and lists.nodes[at] == node:
         return lists.indptr[at], lists.indptr[at + 1], at + 1
@@ -112,20 +112,20 @@ def _list(lists: Lists, at: _Number, node: _Number) -> tuple[_Number, _Number, _
 
 @kernel
 def _least(lists: Lists, at: _Number, other: _Number) -> _Number:
-    """The smaller of the node of list `at` and `other`."""
+    """The smaller of `other` and the node of list `at`."""
     return min(lists.nodes[at], other) if at < lists.nodes.size else other
 
 
 @kernel
 def _key(keys: Keys, p: int | _Number) -> tuple[_Number, _Number]:
-    """(time, edge id) at a position, or (edge id, edge id) if edges have no time."""
+    """The (time, edge id) at a position, or (edge id, edge id) if edges have no time."""
     number = np.int64(keys.edge_id[p])
     return (keys.time[p] if keys.time.size else number), number
 
 
 @kernel
 def _key_at(p: int | _Number, row: _Row, base: Base, old: Lists) -> tuple[_Number, _Number]:
-    """Time and edge id at a position of a logical row."""
+    """The time and edge id at a position of a logical row."""
     if p < row.length:
         return _key(base.keys, row.start + p)
     return _key(old.keys, row.low + p - row.length)
@@ -133,7 +133,7 @@ def _key_at(p: int | _Number, row: _Row, base: Base, old: Lists) -> tuple[_Numbe
 
 @kernel
 def _not_before(key: tuple[_Number, _Number], row: _Row, base: Base, old: Lists) -> _Number:
-    """The first position of a logical row whose key is not less than `key`, by binary search."""
+    """Binary search for the first position in a logical row whose key is not less than `key`."""
     low, high = np.int64(0), row.length + row.high - row.low
     while low < high:
         middle = (low + high) // 2
@@ -148,9 +148,10 @@ def _not_before(key: tuple[_Number, _Number], row: _Row, base: Base, old: Lists)
 def _locate_removed(
     low: _Number, high: _Number, removed: Keys, row: _Row, base: Base, old: Lists, positions: Int64s
 ) -> tuple[_Number, _Number]:
-    """Fill `positions` of the removed edges low ≤ g < high.
+    """Fill `positions` for the removed edges low ≤ g < high.
 
-    Returns the least of the positions, and -1 or the index of a removed edge that is not in the row or occurs twice.
+    Returns the smallest of the positions, and the index of a removed edge that is not in the row or occurs twice, or
+    -1.
     """
     degree = row.length + row.high - row.low
     first, before = degree, np.int64(-1)
@@ -168,13 +169,13 @@ def _locate_removed(
 def find_changes(
     base: Base, old: Lists, held: Int64s, removed: Lists, added: Lists, outline: Outline, positions: Int64s
 ) -> tuple[int, int]:
-    """Fill the outline, which has room for all nodes of the lists, and `positions` in the logical rows of `removed`.
+    """Fill the outline, which has room for all nodes of the lists, and `positions` of `removed` in the logical rows.
 
-    `held` is the number of positions of their base rows that the nodes of `old` keep.
+    `held` is the number of base row positions that the nodes of `old` keep.
 
     Returns:
-        The number of touched nodes and -1, or the number of touched nodes so far and an error: DAMAGED, or the index of
-        a removed edge that is missing from its row or removed twice.
+        The number of touched nodes and -1. After an error, the number of touched nodes so far, and either DAMAGED or
+        the index of a removed edge that is missing from its row or was removed twice.
     """
     nodes, keeps, indptr = outline
     o, r, a, t = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
@@ -182,7 +183,7 @@ def find_changes(
     while True:
         node = _least(removed, r, _least(added, a, _MOST))
         moved = indptr[t] - old.indptr[o]
-        # Rows of the old delta before the next changed node are copied unchanged.
+        # Rows of the old delta that precede the next changed node are copied unchanged.
         while o < old.nodes.size and old.nodes[o] < node:
             nodes[t], keeps[t], indptr[t + 1] = old.nodes[o], held[o], old.indptr[o + 1] + moved
             o += 1
@@ -205,7 +206,7 @@ def find_changes(
         added_low, added_high, a = _list(added, a, node)
         if added_low < added_high:
             key = _key(added.keys, added_low)
-            if low < high:  # append-only streams: the row's last edge is nearly always earlier than the added edges
+            if low < high:  # in append-only streams, the row's last edge is nearly always earlier than the added edges
                 late = bool(_key(old.keys, high - 1) >= key)
             else:
                 late = bool(key[0] <= base.last and length > 0 and _key(base.keys, start + length - 1) >= key)
@@ -222,9 +223,9 @@ def find_changes(
 def list_tails(
     base: Base, old: Lists, removed: Lists, added: Lists, outline: Outline, positions: Int64s, origin: Int64s
 ) -> None:
-    """Fill `origin` with the position that each edge of the new rows is copied from.
+    """Fill `origin` with the position from which each edge of the new rows is copied.
 
-    Positions count through the base, then `old`, then `added`.
+    Positions are numbered consecutively through the base, `old` and `added`.
     """
     nodes, keeps, indptr = outline
     base_end = base.keys.edge_id.size
@@ -245,8 +246,8 @@ def list_tails(
         removed_low, removed_high, r = _list(removed, r, node)
         added_low, added_high, a = _list(added, a, node)
         cut = end - at - (high - low) + (removed_high - removed_low) - (added_high - added_low)
-        # A row is merged only if its order changes. Otherwise its old delta and the added edges are concatenated, which
-        # is the common case.
+        # A row is merged only if its order changes. Otherwise, which is the common case, its old delta and the added
+        # edges are concatenated.
         mixed = cut > 0 or removed_low < removed_high
         if added_low < added_high and low < high:
             mixed = mixed or _key(added.keys, added_low) < _key(old.keys, high - 1)
@@ -274,7 +275,7 @@ def _merge_row(
     high: _Number,
     origin: Int64s,
 ) -> None:
-    """Fill `origin` for one row: positions from `kept` on without `gone`, merged with added edges low ≤ i < high."""
+    """Fill `origin` for a row: positions from `kept` on, without `gone`, merged with the added edges low ≤ i < high."""
     base_end = base.keys.edge_id.size
     old_end = base_end + old.keys.edge_id.size
     passed, at = 0, 0
@@ -293,10 +294,11 @@ def _merge_row(
         at += 1
 
 
-# One column of rows over a base, an old delta and added edges, copied in the order of `origin`: O(edges of the delta).
+# One column of rows from a base, an old delta and added edges, copied in the order of `origin`. The cost is O(edges of
+# the delta).
 @kernel
 def pick_parts(origin: Int64s, first: Array, second: Array, third: Array, out: Array) -> None:
-    """Fill `out` with the values at positions that count through `first`, `second` and `third`."""
+    """Fill `out` with the values at positions that are numbered consecutively through `first`, `second` and `third`."""
     seconds = first.size
     thirds = seconds + second.size
     for i in range(origin.size):
@@ -313,9 +315,9 @@ def pick_parts(origin: Int64s, first: Array, second: Array, third: Array, out: A
 def merge_column(
     low: int, high: int, base_indptr: Int64s, base: Array, outline: Outline, delta: Array, out: Array
 ) -> None:
-    """Fill `out` with one column of the logical rows of nodes low ≤ v < high.
+    """Fill `out` with one column of the logical rows of the nodes low ≤ v < high.
 
-    The outline covers the touched nodes in that range, and its `indptr` counts from 0 in `delta`.
+    The outline contains the touched nodes in this range, and its `indptr` starts at 0 in `delta`.
     """
     nodes, kept, indptr = outline
     at = 0

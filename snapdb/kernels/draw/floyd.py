@@ -1,10 +1,10 @@
-"""Floyd's sampling without replacement: k of a row's places, in draw order, by a key. `start` is added to each place.
+"""Floyd's sampling without replacement: draws k of a row's places by a key. `start` is added to each place.
 
 Draw j takes a random place below degree - k + j + 1, or that bound minus one if the place is already taken (Bentley and
-Floyd, 1987): exactly k random numbers per row of any length. The variants differ in how they look up taken places: bits
-of a word, a search among earlier draws, or a hash table. Each position is prefetched in `indices`.
+Floyd, 1987). It uses exactly k random numbers for a row of any length. The variants differ in how they look up taken
+places: bits of a word, a search among earlier draws, or a hash table. Each drawn position is prefetched in `indices`.
 
-Naive twin: `floyd` of tests/support/oracle/numbers.py.
+Reference implementation: `floyd` in tests/support/oracle/numbers.py.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from snapdb.kernels.rng import below, draw
 _Number = int | np.int64
 
 SCANNED = 128
-"""The maximum number of draws for which a search among earlier ones is faster than a hash table."""
+"""The maximum number of draws for which a search among earlier draws is faster than a hash table."""
 
 
 @kernel
 def take_all(start: int, degree: int, count: int, indices: Array, positions: Int64s, edges: int) -> None:
-    """Write `count` ≥ degree entries: all positions of a row, ascending, followed by garbage.
+    """Write `count` ≥ degree entries: all of a row's positions, ascending, followed by garbage.
 
-    A row of the usual length has its neighbours in two cache lines, which are prefetched.
+    The neighbours of a row of the usual length are in two cache lines, which are prefetched.
     """
     if degree > 0:
         prefetch(indices, start)
@@ -41,7 +41,7 @@ def take_all(start: int, degree: int, count: int, indices: Array, positions: Int
 
 @kernel
 def floyd_mask(key: np.uint64, start: int, degree: int, k: int, indices: Array, positions: Int64s, edges: int) -> None:
-    """Draw k of at most 64 positions by Floyd's algorithm. Taken positions are bits of one word."""
+    """Draw k of at most 64 positions by Floyd's algorithm. The taken positions are bits of one word."""
     chosen = np.uint64(0)
     one = np.uint64(1)
     for j in range(k):
@@ -56,10 +56,10 @@ def floyd_mask(key: np.uint64, start: int, degree: int, k: int, indices: Array, 
 
 @kernel
 def floyd_scan(key: np.uint64, start: int, degree: int, k: int, indices: Array, positions: Int64s, edges: int) -> None:
-    """Draw k positions by Floyd's algorithm. Taken positions are searched for among the emitted ones.
+    """Draw k positions by Floyd's algorithm. It searches the emitted positions for taken ones.
 
-    `met` is a 64-bit Bloom filter of positions by their last six bits. A position that it does not contain was not
-    taken, so most draws need no search.
+    `met` is a 64-bit Bloom filter of the positions' last six bits. A position that is not in the filter was not taken,
+    so most draws need no search.
     """
     met, one = np.uint64(0), np.uint64(1)
     for j in range(k):
@@ -77,20 +77,20 @@ def floyd_scan(key: np.uint64, start: int, degree: int, k: int, indices: Array, 
 
 @kernel
 def floyd_table(key: np.uint64, start: int, degree: int, k: int, table: Int64s, positions: Int64s, edges: int) -> None:
-    """Draw k positions by Floyd's algorithm. Taken positions are in a hash table with linear probing."""
+    """Draw k positions by Floyd's algorithm. The taken positions are in a hash table with linear probing."""
     table[:] = -1
     for j in range(k):
         top = degree - k + j + 1
         pick: _Number = np.int64(below(draw(key, np.uint64(j)), np.uint64(top)))
         if not _insert(table, pick):
-            pick = top - 1  # never chosen before, because earlier draws were below it
+            pick = top - 1  # never drawn before, because earlier draws were below it
             _insert(table, pick)
         positions[edges + j] = start + pick
 
 
 @allocating_kernel
 def table_for(table: Int64s, k: int) -> Int64s:
-    """The table, or a new one if it is empty.
+    """Return the table, or a new one if it is empty.
 
     Its size is a power of two and at least 2k, so it is at most half full.
     """
@@ -104,9 +104,9 @@ def table_for(table: Int64s, k: int) -> Int64s:
 
 @kernel
 def _insert(table: Int64s, value: _Number) -> bool:
-    """Insert a value and return whether it was not in the table yet."""
+    """Insert a value. Returns whether it was not in the table yet."""
     last = table.size - 1
-    # Fibonacci hashing (Knuth): multiplying by 2^64 / golden ratio spreads consecutive ranks over the slots.
+    # Fibonacci hashing (Knuth): multiplication by 2^64 / golden ratio spreads consecutive ranks over the slots.
     slot = np.int64((np.uint64(value) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & last
     while table[slot] >= 0:
         if table[slot] == value:
@@ -116,8 +116,8 @@ def _insert(table: Int64s, value: _Number) -> bool:
     return True
 
 
-# Draws of ranks among the eligible edges, which `place_ranks` maps to positions: O(k) per row, plus one select query on
-# the bitmap per draw if the row has dead positions.
+# Draws of ranks among the eligible edges, which `place_ranks` maps to positions. They cost O(k) per row, plus one
+# select query on the bitmap per draw if the row has dead positions.
 @kernel
 def draw_ranks(
     method: int,
@@ -129,7 +129,7 @@ def draw_ranks(
     positions: Int64s,
     edges: int,
 ) -> None:
-    """Draw up to k of `total` places from `start` on: all, the last k, k with replacement, or Floyd's k."""
+    """Draw up to k of `total` places from `start` on: all, the last k, k with replacement, or k by Floyd's sampling."""
     if total <= k or method == LAST:
         picks = min(total, k)
         for j in range(picks):
@@ -147,13 +147,13 @@ def draw_ranks(
 
 @allocating_kernel
 def _floyd_apart(key: np.uint64, start: int, degree: int, k: int, positions: Int64s, edges: int) -> None:
-    """`floyd_table` with a new table."""
+    """Call `floyd_table` with a new table."""
     floyd_table(key, start, degree, k, table_for(np.empty(0, np.int64), k), positions, edges)
 
 
 @kernel
 def place_ranks(live: LiveArrays, windows: Int64s, span: int, positions: Int64s, begin: int, end: int) -> None:
-    """Map ranks among the edges of a row's ranges to physical positions."""
+    """Map ranks among the edges in a row's ranges to physical positions."""
     words, before = live.words, live.before
     for e in range(begin, end):
         rank, w = positions[e], 0
@@ -169,26 +169,27 @@ def place_ranks(live: LiveArrays, windows: Int64s, span: int, positions: Int64s,
             positions[e] = select_live(words, before, start, start + length, rank, guess)
 
 
-# Ranks in ascending order without a sort: a bitmap for rows of few ranks, else a table in which a rank's first slot
-# grows with the rank (a one-pass bucket sort with linear probing). O(k) on average, because draws are uniform.
+# Ranks in ascending order without a sort. Rows with few ranks use a bitmap. Others use a table in which a rank's first
+# slot increases with the rank (a one-pass bucket sort with linear probing). The cost is O(k) on average, because draws
+# are uniform.
 _FREE = 2**63 - 1
-"""The value of a free slot, greater than any rank."""
+"""The value of a free slot, which is greater than any rank."""
 
 
 @kernel
 def table_size(count: int) -> int:
-    """The number of slots that sorting this many ranks needs."""
+    """The number of slots needed to sort this many ranks."""
     return 3 * count + 1
 
 
 @kernel
 def draw_ranks_sorted(key: np.uint64, degree: int, k: int, table: Int64s, ranks: Int64s) -> None:
-    """Draw k of more than k ranks by Floyd's algorithm, in ascending order.
+    """Draw k of more than k ranks by Floyd's algorithm, and write them to `ranks` in ascending order.
 
-    These are the same ranks that `draw_ranks` draws. Slots ascend, so one search from a rank's first slot decides
-    whether the rank is taken and where it is inserted. At the end the table is sorted.
+    They are the same ranks that `draw_ranks` draws. Slots ascend, so a single search from a rank's first slot
+    determines whether the rank is taken and where it is inserted. At the end, the table is sorted.
     """
-    # Up to 64 bits per draw, clearing and scanning a bitmap is cheaper than searching slots.
+    # Up to 64 bits per draw, clearing and scanning a bitmap is faster than searching slots.
     if degree <= 64 * k:
         _clear_bits(table, degree)
         for j in range(k):
@@ -212,7 +213,7 @@ def draw_ranks_sorted(key: np.uint64, degree: int, k: int, table: Int64s, ranks:
 
 @kernel
 def sort_ranks(given: Int64s, begin: int, count: int, degree: int, table: Int64s, ranks: Int64s) -> None:
-    """Sort given[begin : begin + count], distinct ranks below a degree, into `ranks`."""
+    """Sort given[begin : begin + count], which are distinct ranks below a degree, into `ranks`."""
     if degree <= 64:
         word = np.uint64(0)
         for j in range(begin, begin + count):
@@ -226,7 +227,7 @@ def sort_ranks(given: Int64s, begin: int, count: int, degree: int, table: Int64s
 
 @kernel
 def _sort_many(given: Int64s, begin: int, count: int, degree: int, table: Int64s, ranks: Int64s) -> None:
-    """`sort_ranks` for a row of more than 64 edges: by a bitmap or, if that is too sparse, by the table of slots."""
+    """`sort_ranks` for a row with more than 64 edges. Uses a bitmap or, if it is too sparse, the table of slots."""
     if degree <= 64 * count:
         _clear_bits(table, degree)
         for j in range(begin, begin + count):
@@ -241,14 +242,14 @@ def _sort_many(given: Int64s, begin: int, count: int, degree: int, table: Int64s
 
 @kernel
 def _clear_bits(table: Int64s, degree: int) -> None:
-    """Clear the bits of ranks below a degree."""
+    """Clear the bits of all ranks below a degree."""
     for word in range((degree + 63) >> 6):
         table[word] = 0
 
 
 @kernel
 def _list_bits(table: Int64s, degree: int, ranks: Int64s) -> None:
-    """Write the ranks whose bits are set, ascending."""
+    """Write the ranks whose bits are set, in ascending order."""
     at = 0
     for place in range((degree + 63) >> 6):
         word = np.uint64(table[place])
@@ -260,7 +261,7 @@ def _list_bits(table: Int64s, degree: int, ranks: Int64s) -> None:
 
 @kernel
 def _clear(table: Int64s, count: int, degree: int) -> float:
-    """Free the slots that this many ranks may need and return the number of slots per rank."""
+    """Free the slots that this many ranks may need, and return the number of slots per rank."""
     for slot in range(3 * count + 1):
         table[slot] = _FREE
     return np.float64(2 * count) / np.float64(degree)
@@ -268,7 +269,7 @@ def _clear(table: Int64s, count: int, degree: int) -> float:
 
 @kernel
 def _slot_of(table: Int64s, rank: _Number, scale: float) -> _Number:
-    """The slot that contains a rank, or where it belongs: the first slot from its own on that has no smaller rank."""
+    """The slot that contains a rank or, if there is none, the first slot from its own on without a smaller rank."""
     slot: _Number = np.int64(np.float64(rank) * scale)
     while table[slot] < rank:
         slot += 1
@@ -287,7 +288,7 @@ def _insert_sorted(table: Int64s, slot: _Number, rank: _Number) -> None:
 
 @kernel
 def _list(table: Int64s, count: int, ranks: Int64s) -> None:
-    """Write the ranks of a table, ascending."""
+    """Write the ranks in a table, in ascending order."""
     at, slot = 0, 0
     while at < count:
         ranks[at] = table[slot]

@@ -1,10 +1,10 @@
 """One hop over one relation by any method, with or without time bounds, before neighbours are relabeled.
 
 Blocks of rows are located and cut to their time bounds. Rows that can be drawn by rank cost O(fanout) each. The other
-rows are listed, O(degree) each, and scored if they have more edges than the fanout. Drawn edges are written to a draft
-that grows: the kernel stops before a block that might not fit, and is called again from there.
+rows are listed, at O(degree) each, and are scored if they have more edges than the fanout. Drawn edges are written to a
+draft that grows. The kernel stops before a block that might not fit, and is called again from there.
 
-Naive twin: `choose` of tests/support/oracle/methods.py.
+Reference implementation: `choose` in tests/support/oracle/methods.py.
 """
 
 from __future__ import annotations
@@ -60,11 +60,12 @@ class DraftArrays(NamedTuple):
     positions: Int64s
     """Physical positions, by edge."""
     row_nodes: Int64s
-    """The local id of the node that each edge was drawn for, by edge."""
+    """The local id of the node for which each edge was drawn, by edge."""
     neighbors: Int64s
-    """Dense ids of neighbours, -1 before they are read, or local ids, by edge. Used if rows are pooled or copied."""
+    """The neighbours by edge: -1 before they are read, then dense ids or local ids. Used if rows are pooled or
+    copied."""
     weights: Float64s
-    """Horvitz-Thompson weights under PRIORITY, by edge. Otherwise empty."""
+    """Horvitz-Thompson weights under PRIORITY, by edge. The array is empty for other methods."""
     candidates: Candidates
     """Working memory for rows that are listed."""
     spans: Int64s
@@ -72,7 +73,7 @@ class DraftArrays(NamedTuple):
     windows: Int64s
     """[BLOCK, WINDOW_FIELDS] working memory of `find_windows`."""
     reads: Int64s
-    """[4] counts of reads from caches and from the adjacency: see `neighbor_pool.cache`."""
+    """[4] Counts of reads from caches and from the adjacency (see `neighbor_pool.cache`)."""
 
 
 @kernel
@@ -87,10 +88,10 @@ def draw_rows(
     draft: DraftArrays,
     edges: int,
 ) -> tuple[int, int, _Number, _Number]:
-    """Draw up to the rule's fanout for each of frontier[low:high] into the draft, from its edge index `edges` on.
+    """Draw up to the rule's fanout for each node in frontier[low:high] into the draft, from edge index `edges` on.
 
-    Returns the index in the frontier where it stopped (-1 if a row extends beyond its arrays), the new number of
-    edges, and the number of edges and the length of a row for which the draft needs room to continue.
+    Returns the frontier index where it stopped (-1 if a row extends beyond its arrays), the new number of edges, and
+    the number of edges and the row length for which the draft needs room to continue.
     """
     windows = draft.windows
     for first in range(low, high, BLOCK):
@@ -101,7 +102,7 @@ def draw_rows(
         if edges + room > draft.positions.size or longest > draft.candidates.places.size:
             return first, edges, edges + room, longest
         i = first
-        # Rows of one kind are drawn in runs: each kind has its own loop, so that the choice of kind is rarely
+        # Rows of the same kind are drawn in runs. Each kind has its own loop, so that the choice of kind is rarely
         # mispredicted.
         while i < last:
             i, edges = _draw_ranked(rule, keys.pick, eligible.bounds, walk.rows, frontier, first, i, last, draft, edges)
@@ -124,7 +125,7 @@ def _needed(windows: Int64s, count: int, rule: DrawRule) -> tuple[_Number, _Numb
     return room, longest
 
 
-# Rows that can be drawn by rank: O(fanout) draws and O(1) reads of windows per row, without reading edges.
+# Rows that can be drawn by rank. They need O(fanout) draws and O(1) reads of windows per row, and no edges are read.
 @kernel
 def _draw_ranked(
     rule: DrawRule,
@@ -138,7 +139,7 @@ def _draw_ranked(
     draft: DraftArrays,
     edges: int,
 ) -> tuple[int, int]:
-    """Draw rows from index i up to `last`, or up to the first that must be listed.
+    """Draw rows from index i up to `last`, or up to the first row that must be listed.
 
     Returns the index where it stopped and the new number of edges.
     """
@@ -165,7 +166,8 @@ def _draw_ranked(
     return i, edges
 
 
-# Rows whose edges must be read: O(degree) to list and to score, and O(degree log fanout) in the worst case to select.
+# Rows whose edges must be read. They cost O(degree) to list and to score, and O(degree log fanout) in the worst case to
+# select.
 @kernel
 def _draw_listed(
     walk: WalkArrays,
@@ -179,9 +181,9 @@ def _draw_listed(
     draft: DraftArrays,
     edges: int,
 ) -> tuple[int, int]:
-    """Draw rows from index i up to the first that need not be listed.
+    """Draw rows from index i up to the first row that does not have to be listed.
 
-    Returns the index where it stopped and the new number of edges, -1 for damage.
+    Returns the index where it stopped and the new number of edges, or -1 for damage.
     """
     windows, candidates, positions = draft.windows, draft.candidates, draft.positions
     method, k, places = rule.method, rule.fanout, candidates.places
@@ -234,7 +236,7 @@ def _take_row(walk: WalkArrays, rule: DrawRule, total: int, draft: DraftArrays, 
 def _draw_scored(
     walk: WalkArrays, keys: DrawKeys, rule: DrawRule, node: _Number, total: int, draft: DraftArrays, edges: int
 ) -> int:
-    """Draw the k edges of a row with the smallest scores and return the new number of edges."""
+    """Draw the k edges in a row with the smallest scores. Returns the new number of edges."""
     method, candidates = rule.method, draft.candidates
     count = score_edges(method, fold(keys.hash, np.uint64(node)), walk, total, candidates)
     if method == NEWEST:
@@ -246,9 +248,9 @@ def _draw_scored(
 
 @kernel
 def _take_first(rule: DrawRule, walk: WalkArrays, count: int, draft: DraftArrays, edges: int) -> int:
-    """Take the k edges of places[:count] with the smallest scores, by rank: all edges that precede the (k+1)-th.
+    """Take the k edges in places[:count] with the smallest scores, which precede the (k+1)-th edge, in rank order.
 
-    Under PRIORITY the score of the (k+1)-th edge is the threshold of the Horvitz-Thompson weights.
+    Under PRIORITY, the score of the (k+1)-th edge is the threshold of the Horvitz-Thompson weights.
     """
     k, candidates = rule.fanout, draft.candidates
     limit = nth_smallest(candidates, count, k + 1) if count > k else -1
@@ -265,16 +267,16 @@ def _take_first(rule: DrawRule, walk: WalkArrays, count: int, draft: DraftArrays
     return edges
 
 
-# Inverse transform sampling: O(degree) prefix sums and O(log degree) per draw. An alias table would draw in O(1), but
-# costs more to build than fanouts of 5 to 50 draws save.
+# Inverse transform sampling, with O(degree) prefix sums and O(log degree) per draw. An alias table would draw in O(1),
+# but building it costs more than it saves for fanouts of 5 to 50.
 @kernel
 def _draw_shares(
     key: np.uint64, walk: WalkArrays, rule: DrawRule, total: int, candidates: Candidates, positions: Int64s, edges: int
 ) -> int:
-    """Draw k edges of places[:total] with replacement, by weight, or none if all weights are 0.
+    """Draw k edges in places[:total] with replacement, by weight, or none if all weights are 0.
 
-    Computes prefix sums of the weights, in units of 2^-32 of the greatest, and does a binary search per draw. If at
-    most k edges have a positive weight and the rule skips zeros, each of these edges is taken once.
+    Computes prefix sums of the weights, in units of 2^-32 of the largest weight, and runs a binary search per draw. If
+    at most k edges have a positive weight and the rule skips zeros, each of these edges is taken once.
     """
     k, places, sums, weights = rule.fanout, candidates.places, candidates.ties, walk.weights
     weighted = has_values(weights)
@@ -296,7 +298,7 @@ def _draw_shares(
     sum_ = np.int64(0)
     for i in range(total):
         weight = value_at(weights, places[i]) if weighted else 1.0
-        # Integer sums are associative, so every device draws the same edges, whereas sums of floats depend on their
+        # Integer sums are associative, so every device draws the same edges. Sums of floats would depend on their
         # order.
         sum_ += np.int64(np.rint(weight / greatest * 4294967296.0))
         sums[i] = sum_

@@ -1,10 +1,10 @@
 """Negative sampling: destinations without an edge from the source, drawn uniformly by rank, or by weight.
 
-Candidates are numbered 0 ≤ i < count in the order of their ids. The known ones, which must not be drawn, are a short
-sorted list, past which a rank is moved: an unweighted draw costs O(log known) for any number of candidates. A weighted
-draw is an exponential race over all candidates, O(candidates) per seed.
+Candidates are numbered 0 ≤ i < count in the order of their ids. Known candidates, which must not be drawn, are in a
+short sorted list. A rank is moved past them, so an unweighted draw costs O(log known) for any number of candidates. A
+weighted draw is an exponential race over all candidates, at O(candidates) per seed.
 
-Naive twins: `negatives` and `weighted_negatives` of tests/support/oracle/seeds.py.
+Reference implementations: `negatives` and `weighted_negatives` in tests/support/oracle/seeds.py.
 """
 
 from __future__ import annotations
@@ -27,40 +27,41 @@ EVER, BEFORE, AT = range(3)
 
 
 class Known(NamedTuple):
-    """The neighbours of sources, as candidate numbers. Rows are in ascending order and may have duplicates."""
+    """The neighbours of sources, as candidate numbers. Rows are in ascending order and can contain duplicates."""
 
     mode: int
     """EVER, BEFORE or AT."""
     bounds: Int64s
-    """[rows + 1] where each source's row starts in `neighbors`."""
+    """[rows + 1] The start of each source's row in `neighbors`."""
     neighbors: Int64s
-    """[entries] candidate numbers."""
+    """[entries] Candidate numbers."""
     since: Int64s
-    """[entries] when each edge begins. Empty if edges have no time."""
+    """[entries] The start time of each edge. Empty if edges have no time."""
     until: Int64s
-    """[entries] when each edge ends. Empty if edges are events."""
+    """[entries] The end time of each edge. Empty if edges are events."""
 
 
 class BirthOrder(NamedTuple):
-    """Numbers 0 ≤ i < n ordered by birth, as a wavelet matrix."""
+    """The numbers 0 ≤ i < n in birth order, as a wavelet matrix."""
 
     times: Int64s
-    """[n] births, ascending."""
+    """[n] Births, ascending."""
     words: UInt64s
-    """One bit per number and level, level by level, the most significant binary digit first."""
+    """One bit per number and level. Levels are stored one after another, starting with the most significant binary
+    digit."""
     before: Int64s
-    """The rank directory of `words`: see `rank_blocks`."""
+    """The rank directory of `words` (see `rank_blocks`)."""
     zeros: Int64s
-    """[levels] the number of bits of each level that are 0."""
+    """[levels] The number of 0 bits in each level."""
 
 
 class Born(NamedTuple):
-    """The times at which candidates begin to exist. The arrays are empty if candidates always exist."""
+    """The times at which candidates start to exist. The arrays are empty if candidates always exist."""
 
     by_number: Int64s
-    """[candidates] births by candidate number."""
+    """[candidates] Births by candidate number."""
     order: BirthOrder
-    """The same births, ordered."""
+    """The same births in birth order."""
 
 
 @allocating_kernel
@@ -79,14 +80,14 @@ def draw_by_rank(
     Slots beyond the number of candidates are left unchanged.
 
     Args:
-        prefix: [1] the key, into which a seed's ordinal and the slot are folded: see `rng.fold_parts`.
-        ordinals: [seeds] the ordinal of each seed, which makes its draws independent of those of other seeds.
-        times: [seeds] or empty: a vertex that is not born by then is not a candidate.
-        rows: [seeds] the row of `known` of each seed's source. Runs of equal rows are listed once if possible.
+        prefix: [1] The key, into which a seed's ordinal and the slot are folded (see `rng.fold_parts`).
+        ordinals: [seeds] The ordinal of each seed, which makes its draws independent of other seeds' draws.
+        times: [seeds] The time by which a vertex must be born to be a candidate, or an empty array.
+        rows: [seeds] The row in `known` for each seed's source. Runs of equal rows are listed once if possible.
         known: The neighbours that must not be drawn.
-        born: The times at which candidates begin to exist.
+        born: The times at which candidates start to exist.
         count: The number of candidates.
-        out: [seeds, slots] the result.
+        out: [seeds, slots] The result.
     """
     slots, born_once = out.shape[1], born.by_number.size == 0
     longest = _longest(known.bounds)
@@ -118,7 +119,7 @@ def _longest(bounds: Int64s) -> int:
 
 @kernel
 def _list_known(known: Known, row: _Number, time: _Number, born: Int64s, listed: Int64s) -> int:
-    """Write the known candidates of a row that exist, each once and ascending, and return their number."""
+    """Write a row's distinct known candidates that exist, in ascending order. Returns their number."""
     mode, since, until = known.mode, known.since, known.until
     count = 0
     for e in range(known.bounds[row], known.bounds[row + 1]):
@@ -143,7 +144,7 @@ def _list_known(known: Known, row: _Number, time: _Number, born: Int64s, listed:
 
 @kernel
 def _pass_taken(taken: Int64s, count: int, rank: _Number) -> _Number:
-    """Move a rank past the `count` ranks that are already taken, and insert it among them, ascending."""
+    """Move a rank past the `count` taken ranks, and insert it among them in ascending order."""
     at = 0
     while at < count and taken[at] <= rank:
         rank += 1
@@ -154,14 +155,15 @@ def _pass_taken(taken: Int64s, count: int, rank: _Number) -> _Number:
     return rank
 
 
-# Binary search over the known candidates by the number of free ones before each: O(log known) rank queries per draw.
+# Binary search over the known candidates by the number of free candidates before each one, with O(log known) rank
+# queries per draw.
 @kernel
 def _count_passed(
     listed: Int64s, ranks: Int64s, excluded: int, rank: _Number, order: BirthOrder, there: _Number
 ) -> _Number:
-    """The number of listed numbers that are less than the rank-th of all other numbers that exist.
+    """The number of listed numbers that are less than the rank-th existing number that is not listed.
 
-    `ranks` caches the ranks of the listed numbers, -1 for those that are not computed yet.
+    `ranks` caches the ranks of the listed numbers. Ranks that have not been computed yet are -1.
     """
     low, high = 0, excluded
     while low < high:
@@ -189,19 +191,19 @@ def draw_by_race(
 ) -> None:
     """Fill out [seeds, slots] with candidate numbers, drawn by weight without replacement.
 
-    An exponential race (Efraimidis and Spirakis, 2006): the candidates with the least scores win. Slots beyond the
-    number of candidates are left unchanged.
+    The draw is an exponential race (Efraimidis and Spirakis, 2006), which the candidates with the lowest scores win.
+    Slots beyond the number of candidates are left unchanged.
 
     Args:
-        prefix: [1] the key, into which a seed's ordinal and the candidate's id are folded.
-        ordinals: [seeds] as in `draw_by_rank`, like times and rows.
-        times: [seeds] or empty.
-        rows: [seeds] the row of `known` of each seed's source.
+        prefix: [1] The key, into which a seed's ordinal and the candidate's id are folded.
+        ordinals: [seeds] The ordinal of each seed. This argument, `times` and `rows` are as in `draw_by_rank`.
+        times: [seeds] The times of the seeds, or an empty array.
+        rows: [seeds] The row in `known` for each seed's source.
         known: The neighbours that must not be drawn.
-        born: [candidates] births, or empty.
-        ids: [candidates] the id that is folded into a candidate's key.
-        weights: [candidates] weights. Candidates of weight 0 are never drawn.
-        out: [seeds, slots] the result.
+        born: [candidates] Births, or an empty array.
+        ids: [candidates] The id that is folded into a candidate's key.
+        weights: [candidates] Weights. Candidates with weight 0 are never drawn.
+        out: [seeds, slots] The result.
     """
     slots = out.shape[1]
     listed, scores = np.empty(_longest(known.bounds), np.int64), np.empty(slots, np.float64)
@@ -222,7 +224,7 @@ def draw_by_race(
 
 @kernel
 def _keep_least(score: float, number: int, scores: Float64s, kept: Int64s, held: int) -> int:
-    """Insert a number among the `held` least scores, after equal ones, and return the number of held scores."""
+    """Insert a number among the `held` lowest scores, after equal ones. Returns the new number of held scores."""
     if held == scores.size and (held == 0 or score >= scores[held - 1]):
         return held
     place = held if held < scores.size else held - 1
@@ -234,15 +236,14 @@ def _keep_least(score: float, number: int, scores: Float64s, kept: Int64s, held:
     return min(held + 1, scores.size)
 
 
-# The candidates that exist at a time, as a wavelet matrix over their births (Claude, Navarro and Ordóñez, 2015): rank
-# and select among the first births cost O(log n) bit counts, whereas a separate list for each time would need O(n)
-# memory.
+# The candidates that exist at a time, as a wavelet matrix over their births (Claude, Navarro and Ordóñez, 2015). Rank
+# and select among the first births cost O(log n) bit counts. A separate list for each time would need O(n) memory.
 _BLOCK = 512
-"""The number of bits in a block of the rank directory, to which levels are aligned."""
+"""The number of bits in a block of the rank directory. Levels are aligned to blocks."""
 
 
 def birth_order(born: Int64s) -> BirthOrder:
-    """The wavelet matrix of numbers in the order of their births.
+    """The wavelet matrix of numbers in birth order.
 
     >>> order = birth_order(np.array([30, 10, 20, 10]))
     >>> there = _count_born(order.times, 20)
@@ -298,7 +299,7 @@ def _count_born(times: Int64s, time: _Number) -> int:
 
 @kernel
 def _ones_before(order: BirthOrder, level: int, low: _Number, high: _Number) -> tuple[_Number, _Number]:
-    """The number of bits of a level that are set before each of two of its places."""
+    """The number of set bits in a level before each of two places."""
     words, before = order.words, order.before
     base = level * ((order.times.size + _BLOCK - 1) // _BLOCK * _BLOCK)
     first = before[2 * (base >> 9)]
@@ -307,7 +308,7 @@ def _ones_before(order: BirthOrder, level: int, low: _Number, high: _Number) -> 
 
 @kernel
 def _rank_born(order: BirthOrder, there: _Number, number: _Number) -> _Number:
-    """The number of the first `there` births whose number is less than this one."""
+    """The number of births among the first `there` whose number is less than `number`."""
     below: _Number = np.int64(0)
     low: _Number = np.int64(0)
     high: _Number = there
@@ -324,7 +325,7 @@ def _rank_born(order: BirthOrder, there: _Number, number: _Number) -> _Number:
 
 @kernel
 def _select_born(order: BirthOrder, there: _Number, rank: _Number) -> _Number:
-    """The number that has `rank` smaller ones among the first `there` births, 0 ≤ rank < there."""
+    """The number that has `rank` smaller numbers among the first `there` births, 0 ≤ rank < there."""
     number: _Number = np.int64(0)
     low: _Number = np.int64(0)
     high: _Number = there

@@ -1,11 +1,11 @@
 """Relabeling: dense ids of neighbours become local ids, which number a batch's nodes by first appearance.
 
-A batch's nodes are in a map of visited stamps that is never cleared between batches: the stamps of earlier batches are
-less than the batch's first stamp. Nodes that all seeds share have one stamp per vertex, in an array. Nodes of disjoint
-trees are (tree, vertex) pairs, whose stamps are in a hash table that grows with batches. In both cases relabeling costs
-one random access per edge, which is prefetched a block ahead.
+A map of visited stamps contains a batch's nodes. It is never cleared between batches, because the stamps of earlier
+batches are less than the batch's first stamp. If all seeds share nodes, an array has one stamp per vertex. Nodes of
+disjoint trees are (tree, vertex) pairs, whose stamps are in a hash table that grows with the batches. In both cases,
+relabeling costs one random access per edge, which is prefetched one block ahead.
 
-Naive twin: `_Numbering` of tests/support/oracle.
+Reference implementation: `_Numbering` in tests/support/oracle.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ class LocalIds(NamedTuple):
     """The nodes of one vertex type in a batch whose seeds share nodes."""
 
     nodes: Int64s
-    """Dense ids, by local id, with one more slot than there can be nodes."""
+    """Dense ids by local id, with one more slot than the maximum number of nodes."""
     stamps: Int32s
-    """Visited stamps by dense id: `first` + local id for nodes of this batch, less than `first` for others. Empty if
-    nodes are not shared."""
+    """Visited stamps by dense id: `first` + local id for the nodes of this batch, and less than `first` for others.
+    Empty if nodes are not shared."""
     first: int
     """The stamp of local id 0. first + nodes.size must fit into int32."""
     node_count: int
-    """The number of vertices. A neighbour that is not 0 ≤ id < node_count indicates damage."""
+    """The number of vertices. A neighbour that is not in 0 ≤ id < node_count indicates damage."""
 
 
-# One random read and write of a stamp per edge, without branch or hash. PyG's and DGL's samplers hash each id.
+# One random read and write of a stamp per edge, without a branch or a hash. PyG's and DGL's samplers hash each id.
 @kernel
 def relabel(neighbors: Int64s, begin: int, end: int, local: LocalIds, num_nodes: int) -> int:
-    """Replace the ids in neighbors[begin:end] by local ids, and append new nodes to nodes[num_nodes:].
+    """Replace the ids in neighbors[begin:end] with local ids, and append new nodes to nodes[num_nodes:].
 
-    Returns the new number of nodes. The loop has no branches, which would be mispredicted for half of the edges: each
-    id is written to the next free slot of `nodes`, which stays free if the id was known. Indices are unsigned here, and
-    in other loops over edges, because numba lets signed indices count from the end, which costs one more comparison per
-    access.
+    Returns the new number of nodes. The loop has no branches, because they would be mispredicted for half of the edges.
+    Each id is written to the next free slot of `nodes`, and the slot remains free if the id was known. Indices are
+    unsigned here and in other loops over edges. For signed indices, numba supports counting from the end, which costs
+    one more comparison per access.
     """
     nodes, stamps, first = local.nodes, local.stamps, local.first
     for edge in range(begin, end):
@@ -63,7 +63,7 @@ def relabel(neighbors: Int64s, begin: int, end: int, local: LocalIds, num_nodes:
 
 @kernel
 def relabel_all(neighbors: Int64s, local: LocalIds, num_nodes: int) -> int:
-    """`relabel` for all edges, with their stamps prefetched a block ahead."""
+    """Call `relabel` for all edges, with their stamps prefetched one block ahead."""
     stamps = local.stamps
     for begin in range(0, neighbors.size, BLOCK):
         end = min(begin + BLOCK, neighbors.size)
@@ -76,7 +76,7 @@ def relabel_all(neighbors: Int64s, local: LocalIds, num_nodes: int) -> int:
 # Positions are random, so each neighbour is prefetched AHEAD edges before it is read.
 @kernel
 def load_neighbors(rows: RowArrays, positions: Int64s, node_count: int, neighbors: Int64s) -> bool:
-    """Write the ids at physical positions to `neighbors` and return whether all are 0 ≤ id < node_count."""
+    """Write the ids at physical positions to `neighbors`. Returns whether all ids are in 0 ≤ id < node_count."""
     outside: bool | np.bool_ = False
     indices, tail = rows.indices, rows.delta.indices
     held, last = indices.size, positions.size - 1
@@ -90,9 +90,9 @@ def load_neighbors(rows: RowArrays, positions: Int64s, node_count: int, neighbor
     return not outside
 
 
-# Nodes of disjoint trees: open addressing with linear probing. A slot contains first + local id, or a smaller number if
-# it is free, so the table is never cleared between batches. Its size is a power of two, at least twice the number of
-# nodes.
+# Nodes of disjoint trees are in a hash table with open addressing and linear probing. A slot contains first + local id,
+# or a smaller number if it is free, so the table is never cleared between batches. Its size is a power of two that is
+# at least twice the number of nodes.
 class TreeLocalIds(NamedTuple):
     """The nodes of one vertex type in a batch of disjoint trees."""
 
@@ -101,22 +101,22 @@ class TreeLocalIds(NamedTuple):
     trees: Int64s
     """The tree of each node, by local id."""
     table: Int64s
-    """The slots of the hash table, each with the stamp of a node or a smaller number."""
+    """The slots of the hash table. Each contains the stamp of a node, or a smaller number."""
     first: int
     """The stamp of local id 0."""
 
 
 @kernel
 def _slot(tree: np.int64, node: np.int64, last: int) -> int:
-    """The first slot of the search for a (tree, node) pair."""
+    """The first slot to search for a (tree, node) pair."""
     return int(np.int64(mix(np.uint64(node) ^ (np.uint64(tree) << np.uint64(32)))) & last)
 
 
 @allocating_kernel
 def relabel_in_trees(neighbors: Int64s, trees: Int64s, row_nodes: Int64s, local: TreeLocalIds, num_nodes: int) -> int:
-    """Replace ids by local ids, append new nodes and their trees, and return the new number of nodes.
+    """Replace ids with local ids, append new nodes and their trees, and return the new number of nodes.
 
-    Edge e belongs to the tree of its row's node, trees[row_nodes[e]]. `trees` may be those of `local`.
+    Edge e belongs to the tree of its row's node, trees[row_nodes[e]]. `trees` can be `local.trees`.
     """
     nodes, owners, table, first = local.nodes, local.trees, local.table, local.first
     last = table.size - 1
@@ -144,7 +144,7 @@ def relabel_in_trees(neighbors: Int64s, trees: Int64s, row_nodes: Int64s, local:
 
 @kernel
 def enter_again(local: TreeLocalIds, count: int) -> None:
-    """Insert the first `count` nodes into a table in which every slot is free, to rehash a grown table."""
+    """Insert the first `count` nodes into a table with only free slots, to rehash a grown table."""
     table, last = local.table, local.table.size - 1
     for at in range(count):
         slot = _slot(local.trees[at], local.nodes[at], last)

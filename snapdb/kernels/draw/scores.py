@@ -1,10 +1,11 @@
 """Draws by score: each eligible edge of a row gets a score, and the edges with the k smallest scores are drawn.
 
-A score is 64 bits, compared as an unsigned integer. The bits of a non-negative float keep its order, so that weights
-and hashes share one selection. Scores depend only on the key and the edge, not on the order in which edges are visited,
-so every thread and device draws the same edges. The cost is one hash per edge of a row.
+A score has 64 bits and is compared as an unsigned integer. The bits of non-negative floats have the same order as the
+floats, so weights and hashes share one selection. Scores depend only on the key and the edge, not on the order in which
+edges are visited, so every thread and device draws the same edges. The cost is one hash per edge of a row.
 
-Naive twins: `_heavy`, `_priority`, `_bottomk`, `_labor` and `_greatest` of tests/support/oracle/methods.py.
+Reference implementations: `_heavy`, `_priority`, `_bottomk`, `_labor` and `_greatest` in
+tests/support/oracle/methods.py.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from snapdb.kernels.draw.eligible import WalkArrays
 from snapdb.kernels.rng import draw, fold
 
 FLOYD, REPLACE, LAST, SHARES, RACE, PRIORITY, TOPK, NEWEST, BOTTOMK, LABOR = range(10)
-"""The methods by which a row is drawn: those up to LAST by rank, SHARES by prefix sums of weights, the others by
-scores."""
+"""The methods of drawing a row. Methods up to LAST draw by rank, SHARES draws by prefix sums of weights, and the others
+draw by scores."""
 
 
 class DrawKeys(NamedTuple):
@@ -37,29 +38,30 @@ class DrawKeys(NamedTuple):
     pick: np.uint64
     """The key of draws by rank."""
     hash: np.uint64
-    """The key of scores. Under LABOR it does not contain the edge type, and applies to neighbours that are not in the
+    """The key of scores. Under LABOR, it does not contain the edge type, and applies to neighbours that are not in the
     next period yet."""
     later: np.uint64
     """Under LABOR, the key of scores for neighbours that are already in the next period."""
     phase: np.uint64
-    """Under LABOR, the key of phases: a neighbour is in the next period if the upper half of fold(phase, id) plus share
-    reaches 2^32."""
+    """Under LABOR, the key of phases. A neighbour is in the next period if the upper half of fold(phase, id) plus
+    `share` reaches 2^32."""
     share: np.uint64
     """Under LABOR, the elapsed share of the period, in units of 2^-32."""
 
 
 class DrawRule(NamedTuple):
-    """How the edges of one hop over one edge type are drawn."""
+    """The rule by which the edges of one hop over one edge type are drawn."""
 
     method: int
-    """One of FLOYD to LABOR."""
+    """The method, from FLOYD to LABOR."""
     fanout: int
     """The maximum number of edges per node."""
     skips_zeros: bool
-    """Whether edges of weight 0 are never drawn. If so, even a row with no more edges than the fanout is searched for
-    them."""
+    """Whether edges of weight 0 are never drawn. If True, even a row with no more edges than the fanout is searched for
+    such edges."""
     ranked: int
-    """Rows with more edges than this are listed before they are drawn. The others are drawn by rank."""
+    """The maximum number of edges in a row that is drawn by rank. Rows with more edges are listed before they are
+    drawn."""
 
 
 class Candidates(NamedTuple):
@@ -72,14 +74,14 @@ class Candidates(NamedTuple):
     floats: Float64s
     """The same memory as `scores`, as floats."""
     ties: Int64s
-    """Tie breakers: of equal scores, the one with the smaller tie breaker comes first."""
+    """Tie breakers. Of edges with equal scores, the edge with the smaller tie breaker comes first."""
     heap: Int64s
     """Working memory of `nth_smallest`."""
 
 
 @intrinsic
 def _high_zeros(typing: Any, word: Any) -> Any:
-    """The number of leading zeros of a uint64."""
+    """The number of leading zeros in a uint64."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.ctlz(args[0], ir.Constant(ir.IntType(1), 0))
@@ -91,7 +93,7 @@ def _high_zeros(typing: Any, word: Any) -> Any:
 def race_score(bits: np.uint64, weight: float) -> float:
     """The finishing time of an edge of weight > 0 in an exponential race, from the first draw of its hash key.
 
-    It is -log2 of the upper 32 bits as an integer in units of 2^-40, divided by the weight.
+    The time is -log2 of the upper 32 bits, as an integer in units of 2^-40, divided by the weight.
     """
     y = np.int64(bits >> np.uint64(32)) * 2 + 1
     e = 63 - _high_zeros(np.uint64(y))
@@ -107,16 +109,16 @@ def _priority_score(bits: np.uint64, weight: float) -> float:
     return (np.float64(bits >> np.uint64(32)) + 0.5) / weight
 
 
-# One pass over the listed edges of a row. Under RACE (weighted reservoir sampling of Efraimidis and Spirakis, 2006, as
+# One pass over the listed edges of a row. Under RACE (weighted reservoir sampling by Efraimidis and Spirakis, 2006, as
 # an exponential race) and PRIORITY (Duffield, Lund and Thorup, 2007), a score is a random number divided by the weight.
-# Under BOTTOMK (Cohen and Kaplan, 2007) it is the hash of the edge, and under LABOR (Balin and Çatalyürek, 2023) the
-# hash of the neighbour.
+# Under BOTTOMK (Cohen and Kaplan, 2007), it is the hash of the edge. Under LABOR (Balin and Çatalyürek, 2023), it is
+# the hash of the neighbour.
 @kernel
 def score_edges(method: int, key: np.uint64, walk: WalkArrays, count: int, edges: Candidates) -> int:
-    """Score the edges at places[:count], remove those of weight 0 and return the number of edges that remain.
+    """Score the edges in places[:count], remove those with weight 0, and return the number of remaining edges.
 
-    `key` is the hash key of the row's node. Of equal scores the smaller of `ties` comes first, then the smaller rank.
-    Draws by time or by neighbour are then scored by `score_times` and `score_neighbors`.
+    `key` is the hash key of the row's node. Of edges with equal scores, the smaller tie breaker comes first, then the
+    smaller rank. Draws by time or by neighbour are then scored by `score_times` and `score_neighbors`.
     """
     places, scores, floats, ties = edges.places, edges.scores, edges.floats, edges.ties
     weighted = has_values(walk.weights)
@@ -147,7 +149,7 @@ def score_edges(method: int, key: np.uint64, walk: WalkArrays, count: int, edges
 
 @kernel
 def _reverse(scores: UInt64s, count: int) -> None:
-    """Map the bits of floats of any sign to scores, the greatest float to the smallest score."""
+    """Map the bits of floats of any sign to scores, so that the greatest float gets the smallest score."""
     sign = np.uint64(1) << np.uint64(63)
     for i in range(count):
         scores[i] = scores[i] if scores[i] & sign else ~(scores[i] | sign)
@@ -155,32 +157,32 @@ def _reverse(scores: UInt64s, count: int) -> None:
 
 @kernel
 def score_times(times: ColumnArrays, count: int, edges: Candidates) -> None:
-    """Score edges so that the latest have the smallest scores. Without times all scores are equal."""
+    """Score edges so that the latest edges have the smallest scores. Without times, all scores are equal."""
     timed = has_values(times)
     for i in range(count):
         time = value_at(times, edges.places[i]) if timed else np.int64(0)
-        # Flipping the sign bit makes signed times comparable as unsigned integers, and the complement reverses their
-        # order.
+        # Flipping the sign bit makes signed times comparable as unsigned integers. The complement reverses their order.
         edges.scores[i] = ~(np.uint64(time) ^ (np.uint64(1) << np.uint64(63)))
 
 
 @kernel
 def score_neighbors(keys: DrawKeys, rows: RowArrays, count: int, edges: Candidates) -> None:
-    """Score edges by neighbour: all edges to a neighbour have the same score, in every row."""
+    """Score edges by neighbour. All edges to a neighbour have the same score, in every row."""
     for i in range(count):
         neighbor = np.uint64(neighbor_at(rows, edges.places[i]))
         turn = (fold(keys.phase, neighbor) >> np.uint64(32)) + keys.share
         edges.scores[i] = fold(keys.later if turn >> np.uint64(32) else keys.hash, neighbor)
 
 
-# log2 as a table of integers with linear interpolation. Devices round their logarithm functions differently, so one
-# seed would draw different edges on a CPU and on a GPU. Naive twin: `race_length` of tests/support/oracle/numbers.py.
+# log2 as a table of integers with linear interpolation. Devices round their logarithm functions differently, so the
+# same seed would draw different edges on a CPU and on a GPU. Reference implementation: `race_length` in
+# tests/support/oracle/numbers.py.
 _CELLS = 4096
-"""The number of cells of the table, one for each 2^-12 of the mantissa."""
+"""The number of cells in the table, one for each 2^-12 of the mantissa."""
 _SCALE = 104
 """The number of bits after the binary point of intermediate sums, whose error is below 2^-88."""
 _TERMS = 4
-"""The number of terms of the series, which suffices for that error."""
+"""The number of terms in the series, which suffices for that error."""
 
 
 def _step(n: int) -> int:
@@ -194,7 +196,7 @@ def _step(n: int) -> int:
 
 
 def _table() -> Int64s:
-    """LOG_TABLE, from prefix sums of the steps of the logarithm."""
+    """Compute LOG_TABLE from prefix sums of the logarithm's steps."""
     sums = list(accumulate((_step(_CELLS + i) for i in range(_CELLS)), initial=0))
     table = np.array([((each << 41) + sums[-1]) // (2 * sums[-1]) for each in sums], np.int64)
     table.flags.writeable = False
@@ -205,12 +207,12 @@ LOG_TABLE = _table()
 """[4097] round(log2(1 + i/4096) * 2^40)."""
 
 
-# Selection of the k smallest scores: one pass with a max-heap of the k best so far, O(count log k) in the worst case.
-# Most edges of a long row are only compared with the top of the heap, because the heap changes O(k log(count / k))
-# times on average.
+# Selection of the k smallest scores in one pass, with a max-heap of the k smallest so far, O(count log k) in the worst
+# case. Most edges of a long row are only compared with the top of the heap, because the heap changes O(k log(count /
+# k)) times on average.
 @kernel
 def comes_first(edges: Candidates, one: int, other: int) -> bool:
-    """Whether edge `one` of a row precedes edge `other`: by score, then tie breaker, then rank."""
+    """Whether edge `one` of a row precedes edge `other`, by score, then by tie breaker, then by rank."""
     scores, ties = edges.scores, edges.ties
     if scores[one] != scores[other]:
         return bool(scores[one] < scores[other])
@@ -236,7 +238,7 @@ def nth_smallest(edges: Candidates, count: int, n: int) -> int:
 
 @kernel
 def _sink(edges: Candidates, place: int, size: int) -> None:
-    """Restore the max-heap if only heap[place] may be out of place (sift down)."""
+    """Restore the max-heap if only heap[place] can be out of place (sift down)."""
     heap = edges.heap
     edge = heap[place]
     while True:
@@ -252,7 +254,7 @@ def _sink(edges: Candidates, place: int, size: int) -> None:
     heap[place] = edge
 
 
-# Weights are validated once, when a sampler is opened, and then gathered into the order of positions.
+# Weights are validated once, when a sampler is opened, and then gathered in the order of positions.
 LEAST = 1e-250
 """The smallest positive weight."""
 
@@ -269,8 +271,8 @@ def by_edge_id(weights: Float64s, ids: npt.NDArray[np.integer], out: Float64s) -
 def find_bad_weights(rows: RowArrays, weights: ColumnArrays, signed: bool, shown: Int64s) -> tuple[int, int]:
     """Count the edges of the rows with an invalid weight, and the edges with weight 0. The counts are -1 for damage.
 
-    A weight is 0, or finite and at least LEAST, because a score is divided by it and must not become infinite. If
-    `signed`, it may also be negative, or closer to 0. The positions of the first invalid weights are written to
+    A valid weight is 0, or finite and at least LEAST, because a score is divided by it and must not become infinite. If
+    `signed`, it can also be negative, or closer to 0. The positions of the first invalid weights are written to
     `shown`.
     """
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)

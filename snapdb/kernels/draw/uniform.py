@@ -1,11 +1,12 @@
 """Uniform neighbour sampling without replacement over one relation, with neighbours relabeled as they appear.
 
-A hop runs in blocks of frontier nodes that stay in the cache: draw positions (prefetching the adjacency), load the
-neighbours there (prefetching their stamps), then relabel. Each edge costs two random reads, of its neighbour and of
-its stamp, and both are in flight while the rest of the block is drawn. Draws are ranks in logical rows, so that every
-encoding gives the same edges. A row that is a single range is drawn as physical positions at once.
+A hop runs in blocks of frontier nodes that fit in the cache. For each block, it draws positions (and prefetches the
+adjacency), loads the neighbours there (and prefetches their stamps), and relabels them. Each edge costs two random
+reads, of its neighbour and of the neighbour's stamp. Both are in flight while the remaining block is drawn. Draws are
+ranks in logical rows, so that every encoding yields the same edges. A row that is a single range is drawn directly as
+physical positions.
 
-Naive twin: `_uniform` of tests/support/oracle/methods.py.
+Reference implementation: `_uniform` in tests/support/oracle/methods.py.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from snapdb.kernels.rng import fold
 _Number = int | np.int64
 
 EVERY = 2**63 - 1
-"""The fanout that takes every edge."""
+"""The fanout that takes all edges."""
 
 
 class EdgeBuffers(NamedTuple):
@@ -49,20 +50,20 @@ class EdgeBuffers(NamedTuple):
     neighbors: Int64s
     """Local ids of neighbours."""
     row_nodes: Int64s
-    """Local ids of the nodes that the edges were drawn for."""
+    """Local ids of the nodes for which the edges were drawn."""
 
 
 _STEADY = 16
-"""The greatest fanout at which each row writes `fanout` entries, the excess being overwritten by the next row. Loops of
-a constant length are not mispredicted, and a misprediction costs as much as two edges."""
+"""The maximum fanout at which each row writes `fanout` entries. The next row overwrites the excess entries. Loops of
+constant length are not mispredicted, and a misprediction costs as much as two edges."""
 
 
 @kernel
 def count_edges(rows: RowArrays, fanout: int, frontier: Int64s, low: int, high: int, spans: Int64s) -> int:
     """The number of edges that `sample_uniform` draws for frontier[low:high], or -1 if a row extends beyond its arrays.
 
-    Writes the rows' spans to `spans` [high - low, FIELDS], from which `sample_uniform` reads them. PLAIN_FIELDS columns
-    are enough for plain rows.
+    Writes the rows' spans to `spans` [high - low, FIELDS], from which `sample_uniform` reads them. For plain rows,
+    PLAIN_FIELDS columns are enough.
     """
     if is_plain(rows):
         return _count_plain(rows.indptr, rows.indices.size, fanout, frontier, low, high, spans)
@@ -94,8 +95,8 @@ def _count_plain(indptr: Int64s, held: int, fanout: int, frontier: Int64s, low: 
     return -1 if outside else int(total)
 
 
-# The kernel of plain sampling: for each block of 128 rows it draws, places, loads and relabels, O(fanout) per row.
-# Cases are chosen per row, by its length and the fanout, never per edge.
+# The kernel of plain sampling. For each block of 128 rows, it draws, places, loads and relabels, at O(fanout) per row.
+# Cases are distinguished per row, by its length and the fanout, but never per edge.
 @allocating_kernel
 def sample_uniform(
     rows: RowArrays,
@@ -110,10 +111,10 @@ def sample_uniform(
     drawn: EdgeBuffers,
     edges: int,
 ) -> tuple[int, int]:
-    """Draw up to `fanout` edges for each of frontier[low:high] and return the new numbers of nodes and edges.
+    """Draw up to `fanout` edges for each node in frontier[low:high], and return the new numbers of nodes and edges.
 
     Returns -1 nodes if an index is not a node. The rows must have passed `count_edges`, which wrote their `spans`. The
-    frontier may be the array of local nodes. Keys are passed in a tuple: see `rng.fold_parts`.
+    frontier can be the array of local nodes. Keys are passed in a tuple (see `rng.fold_parts`).
     """
     prefix = keys.pick
     table = np.empty(0, np.int64)
@@ -163,7 +164,7 @@ def _prefetch_moved(rows: RowArrays, positions: Int64s, begin: int, end: int) ->
 
 @kernel
 def _load(rows: RowArrays, stamps: Int32s, positions: Int64s, neighbors: Int64s, begin: int, end: int) -> bool:
-    """Read the neighbour ids at positions[begin:end] and return whether all of them have a stamp."""
+    """Read the neighbour ids at positions[begin:end]. Returns whether all of them have a stamp."""
     base, tail = rows.indices, rows.delta.indices
     if base.size == 0 or tail.size == 0:
         return _load_one(base if tail.size == 0 else tail, stamps, positions, neighbors, begin, end)
@@ -190,7 +191,7 @@ def _load_either(
 
 @kernel
 def _load_one(indices: Array, stamps: Int32s, positions: Int64s, neighbors: Int64s, begin: int, end: int) -> bool:
-    """Read from one part and return whether all ids have a stamp."""
+    """Read from one part. Returns whether all ids have a stamp."""
     outside: bool | np.bool_ = False
     for edge in range(begin, end):
         e = np.uint64(edge)
@@ -201,12 +202,13 @@ def _load_one(indices: Array, stamps: Int32s, positions: Int64s, neighbors: Int6
     return not outside
 
 
-# Ranks to physical positions, one block of rows at a time. In a row with few dead positions, a rank is moved past each
-# of them. With many, a select query on the bitmap costs less. Then ranks beyond the base's part are moved to the delta.
+# Mapping of ranks to physical positions, one block of rows at a time. In a row with few dead positions, a rank is moved
+# past each of them. With many dead positions, a select query on the bitmap costs less. Ranks beyond the base's part are
+# then moved to the delta.
 _WALKED = 32
-"""The maximum number of dead positions of a row for which a pass over them is faster than a select query per draw."""
+"""The maximum number of dead positions in a row for which a pass over them is faster than a select query per draw."""
 _LISTED = 2048
-"""The maximum number of positions of a row for such a pass, which reads every word of the row's bitmap."""
+"""The maximum number of positions in a row for such a pass, which reads every word of the row's bitmap."""
 
 
 @kernel
@@ -222,13 +224,13 @@ def _place(rows: RowArrays, spans: Int64s, low: int, high: int, fanout: int, pos
 
 @kernel
 def _is_walked(held: int, degree: int) -> bool:
-    """Whether the dead positions of a row of `held` positions are skipped by a pass over them."""
+    """Whether a pass over the dead positions skips them, in a row of `held` positions."""
     return (held - degree <= _WALKED) & (held <= _LISTED)
 
 
 @kernel
 def _skip_dead(words: UInt64s, spans: Int64s, low: int, high: int, fanout: int, positions: Int64s, edge: int) -> None:
-    """Move positions past the few dead ones of their rows, as if a row's two parts were adjacent."""
+    """Move positions past the few dead positions of their rows, as if a row's two parts were adjacent."""
     every = ~np.uint64(0)
     for span in range(low, high):
         degree, kept, rest = spans[span, DEGREE], spans[span, BASE_LEN], spans[span, DELTA_LEN]
@@ -282,7 +284,7 @@ def _select(
 
 @kernel
 def _move_to_delta(bits: bool, spans: Int64s, low: int, high: int, fanout: int, positions: Int64s, edge: int) -> None:
-    """Move positions beyond a row's range of the base to its range of the delta."""
+    """Move positions beyond a row's range in the base to its range in the delta."""
     for span in range(low, high):
         degree, kept, rest = spans[span, DEGREE], spans[span, BASE_LEN], spans[span, DELTA_LEN]
         begin, end = edge, edge + min(degree, fanout)
