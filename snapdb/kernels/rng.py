@@ -1,7 +1,7 @@
-"""Random numbers: a counter-based generator (rng scheme `snapdb-1`) that hashes named parts and a slot, without state.
+"""Random numbers from a stateless, counter-based generator (rng scheme `snapdb-1`) that hashes named parts and a slot.
 
-All arithmetic is on 64-bit unsigned integers that wrap. Operands must be uint64: numba converts uint64 + int64 to
-int64.
+All arithmetic is on 64-bit unsigned integers and wraps around. Operands must be uint64, because numba converts uint64 +
+int64 to int64.
 
     >>> [hex(mix(np.uint64(1))), hex(fold(np.uint64(0), np.uint64(42)))]
     ['0x5692161d100b05e5', '0x57e1faba65107204']
@@ -17,15 +17,15 @@ from snapdb.arrays import Int64s, UInt64s
 from snapdb.kernels.compiled import allocating_kernel, kernel, multiply_high
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-"""The increment of splitmix64: 2^64 over the golden ratio, made odd."""
+"""The increment of splitmix64, which is 2^64 divided by the golden ratio, made odd."""
 
 
-# A counter-based generator (Salmon et al., 2011): each number is a hash of the parts that identify it, so any thread or
+# A counter-based generator (Salmon et al., 2011). Each number is a hash of the parts that identify it, so any thread or
 # device can compute any draw independently, in any order. The mixer is that of splitmix64 (Steele, Lea and Flood,
 # 2014).
 @kernel
 def mix(z: np.uint64) -> np.uint64:
-    """splitmix64's finaliser: a bijection of 64 bits in which every bit of z affects every bit of the result."""
+    """The finaliser of splitmix64, a bijection of 64 bits in which every bit of z affects every bit of the result."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
@@ -33,7 +33,7 @@ def mix(z: np.uint64) -> np.uint64:
 
 @kernel
 def fold(key: np.uint64, part: np.uint64) -> np.uint64:
-    """The key extended by one part, a bijection of the part for a fixed key. The first key is fold(0, seed)."""
+    """The key extended by one part. This is a bijection of the part for a fixed key. The first key is fold(0, seed)."""
     return mix((key ^ mix(part + _GOLDEN)) + _GOLDEN)
 
 
@@ -43,7 +43,7 @@ def draw(key: np.uint64, slot: np.uint64) -> np.uint64:
     return mix(key + slot * _GOLDEN)
 
 
-# Lemire's multiplication instead of a division (2019). Without the rejection step the bias is below n / 2^64, and each
+# Lemire's multiplication (2019) instead of a division. Without the rejection step, the bias is below n / 2^64, and each
 # draw consumes exactly one random number.
 @kernel
 def below(bits: np.uint64, n: np.uint64) -> np.uint64:
@@ -70,8 +70,8 @@ def fold_parts(seed: int, *parts: int) -> np.uint64:
     return np.uint64(_fold_all(np.array((seed, *parts), np.uint64)))
 
 
-# One call for all parts. No key is passed to a kernel as a bare argument: numba dispatches a call with a uint64 scalar
-# and a tuple of arrays through Python, which took `sample_uniform` 170 µs instead of 6 µs.
+# One call folds all parts. No key is passed to a kernel as a bare argument, because numba dispatches a call with a
+# uint64 scalar and a tuple of arrays through Python. This took `sample_uniform` 170 µs instead of 6 µs.
 @kernel
 def _fold_all(parts: UInt64s) -> np.uint64:
     key = np.uint64(0)
@@ -80,22 +80,22 @@ def _fold_all(parts: UInt64s) -> np.uint64:
     return key
 
 
-# A shuffle that is a pure function of its key: sorting by hash costs O(n log n), whereas Fisher-Yates needs state.
+# A shuffle that is a pure function of its key. Sorting by hash costs O(n log n), but Fisher-Yates would need state.
 def shuffle(key: np.uint64, count: int) -> Int64s:
     """The numbers 0 ≤ i < count in the order of fold(key, i).
 
-    fold is a bijection of its part, so there are no ties: any sort gives this order.
+    fold is a bijection of its part, so there are no ties, and every sort gives this order.
     """
     return np.argsort(fold_each(key, np.arange(count, dtype=np.int64))).astype(np.int64, copy=False)
 
 
-# Keys: the parts that distinguish draws, in the order in which they are folded.
+# Keys consist of the parts that distinguish draws, in the order in which they are folded.
 EVERY_HOP = 2**32 - 1
-"""The hop in keys that do not depend on the hop."""
+"""The hop value in keys that do not depend on the hop."""
 
 
 class Domain(IntEnum):
-    """The purpose of a draw: the first part after the seed, so that no two purposes share random bits."""
+    """The purpose of a draw. It is the first part after the seed, so that no two purposes share random bits."""
 
     ROW = 1
     PICK = 2
@@ -107,7 +107,7 @@ class Domain(IntEnum):
 
 
 def pick_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:
-    """The pick key of a hop over one edge type: folding a node's dense id into it gives the node's key.
+    """The pick key of a hop over one edge type. Folding a node's dense id into it gives the node's key.
 
     `batch` is the global batch number, and `edge_type` is `Relation.hash`.
 
@@ -123,7 +123,7 @@ def fresh_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:
 
 
 def hash_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:
-    """The hash key of a hop over one edge type: folding a node's id and an edge id into it gives the edge's key."""
+    """The hash key of a hop over one edge type. Folding a node's id and an edge id into it gives the edge's key."""
     return fold_parts(seed, Domain.HASH, batch, hop, edge_type)
 
 
@@ -133,7 +133,7 @@ def labor_keys(
     """The parts of a neighbour's variate: (key, key of the next period, key of phases, elapsed share of the period).
 
     A variate is used for `dependent` batches. It is redrawn when the upper half of fold(key of phases, dense id) plus
-    the share reaches 2^32. Keys are those of the whole hop, without the edge type.
+    the share reaches 2^32. The keys are for the whole hop, without the edge type.
     """
     whole, share = divmod((batch << 32) // dependent, 1 << 32)
     now, later = (fold_parts(seed, Domain.HASH, round_, hop) for round_ in (whole, whole + 1))
@@ -141,5 +141,5 @@ def labor_keys(
 
 
 def seed_order_key(seed: int, epoch: int) -> np.uint64:
-    """The key of an epoch's shuffle: folding an ordinal into it gives the ordinal's sort key."""
+    """The key of an epoch's shuffle. Folding an ordinal into it gives the ordinal's sort key."""
     return fold_parts(seed, Domain.SEEDPERM, epoch)

@@ -1,7 +1,7 @@
-"""Torch operators for the random numbers of `kernels/rng.py` and for ragged rows, for draws on any device.
+"""Torch operators for draws on any device: the random numbers of `kernels/rng.py`, and operations on ragged rows.
 
-torch has no unsigned arithmetic, but its int64 wraps: a word is the int64 with the same bits, and only shifts and
-comparisons need special treatment.
+torch has no unsigned arithmetic, but its int64 arithmetic wraps around. A word is therefore the int64 with the same
+bits, and only shifts and comparisons need special treatment.
 
     >>> import torch
     >>> hex(int(_mix(torch.tensor(1))))
@@ -20,7 +20,7 @@ _LEAST = -(2**63)
 
 
 def signed(word: int) -> int:
-    """The int64 with the bits of a uint64.
+    """The int64 with the same bits as a uint64.
 
     >>> signed(2**64 - 1), signed(7)
     (-1, 7)
@@ -33,24 +33,24 @@ FIRST, SECOND = signed(0xBF58476D1CE4E5B9), signed(0x94D049BB133111EB)
 
 
 def shifted(words: Tensor, bits: int) -> Tensor:
-    """Logical right shift. torch's own shift copies the sign bit."""
+    """A logical right shift. torch's own shift copies the sign bit."""
     return (words >> bits) & ((1 << (64 - bits)) - 1)
 
 
 def _mix(words: Tensor) -> Tensor:
-    """Mix each word with splitmix64's finaliser: see `rng.mix`."""
+    """Mix each word with the finaliser of splitmix64 (see `rng.mix`)."""
     z = (words ^ shifted(words, 30)) * FIRST
     z = (z ^ shifted(z, 27)) * SECOND
     return z ^ shifted(z, 31)
 
 
 def fold(key: Tensor | int, part: Tensor) -> Tensor:
-    """The key extended by each part. Keys and parts broadcast."""
+    """The keys extended by one part each. Keys and parts are broadcast."""
     return _mix((_mix(part + _GOLDEN) ^ key) + _GOLDEN)
 
 
 def draw(key: Tensor, slot: Tensor | int) -> Tensor:
-    """Element `slot` of each key's sequence of 64-bit random numbers. Keys and slots broadcast.
+    """Element `slot` of each key's sequence of 64-bit random numbers. Keys and slots are broadcast.
 
     >>> import torch
     >>> key = torch.tensor([signed(0xF0A625C1C1AB29D8)])
@@ -66,13 +66,13 @@ def high_half(key: Tensor) -> Tensor:
 
 
 def below(bits: Tensor, n: Tensor) -> Tensor:
-    """floor(bits * n / 2^64) for words `bits` and 1 ≤ n < 2^63: numbers 0 ≤ result < n.
+    """floor(bits * n / 2^64) for words `bits` and 1 ≤ n < 2^63. Results are in 0 ≤ result < n.
 
     >>> import torch
     >>> below(torch.tensor(signed(0xFBC33FA4663DF263)), torch.tensor([10, 2**31 - 1, 2**40])).tolist()
     [9, 2111938513, 1081312519270]
     """
-    # The high half of a 128-bit product from four 32-bit products, because torch has no wider integer.
+    # The high half of a 128-bit product is computed from four 32-bit products, because torch has no wider integers.
     a, b = shifted(bits, 32), bits & _LOW
     c, d = n >> 32, n & _LOW
     q = a * d + shifted(b * d, 32)
@@ -81,7 +81,7 @@ def below(bits: Tensor, n: Tensor) -> Tensor:
 
 
 def unsigned_order(words: Tensor) -> Tensor:
-    """Signed integers in the order of the unsigned words.
+    """Signed integers with the same order as the unsigned words.
 
     >>> import torch
     >>> unsigned_order(torch.tensor([-1, 0, 1])).argsort().tolist()
@@ -90,10 +90,10 @@ def unsigned_order(words: Tensor) -> Tensor:
     return words ^ _LEAST
 
 
-# Ragged rows without a loop over rows: each element carries its row number, and each operator runs over all elements of
-# all rows.
+# Ragged rows without a loop over rows. Each element has its row number, and each operator runs over all elements of all
+# rows.
 def spread(counts: Tensor) -> tuple[Tensor, Tensor]:
-    """The row number of each element of rows of `counts` elements, and its rank in the row.
+    """The row number of each element, and its rank in the row, for rows of `counts` elements.
 
     >>> [found.tolist() for found in spread(torch.tensor([2, 0, 3]))]
     [[0, 0, 2, 2, 2], [0, 1, 0, 1, 2]]
@@ -106,7 +106,7 @@ def spread(counts: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def counts_of(kept: Tensor, counts: Tensor) -> Tensor:
-    """[rows] the number of kept elements per row, for rows of `counts` elements.
+    """[rows] The number of kept elements per row, for rows of `counts` elements.
 
     >>> counts_of(torch.tensor([True, False, True]), torch.tensor([2, 0, 1])).tolist()
     [1, 0, 1]
@@ -117,7 +117,7 @@ def counts_of(kept: Tensor, counts: Tensor) -> Tensor:
 
 
 def place(starts: Tensor, counts: Tensor, rows: Tensor, ranks: Tensor) -> Tensor:
-    """The positions of elements given by row and rank.
+    """The positions of elements that are given by row and rank.
 
     A row consists of consecutive pieces. `starts` and `counts` are [pieces, rows].
 
@@ -134,16 +134,16 @@ def place(starts: Tensor, counts: Tensor, rows: Tensor, ranks: Tensor) -> Tensor
 
 
 def lower_bound(values: Tensor, low: Tensor, high: Tensor, bound: Tensor | int, steps: int) -> Tensor:
-    """The first of the ascending values[low:high] that is not less than `bound`, or `high`.
+    """The index of the first of the ascending values[low:high] that is not less than `bound`, or `high`.
 
-    A binary search per element, in `steps` steps: no range is longer than 2^steps - 1.
+    This is a binary search per element, with `steps` steps. No range may be longer than 2^steps - 1.
 
     >>> lower_bound(torch.tensor([3, 5, 5, 9]), torch.tensor([0, 2]), torch.tensor([4, 4]), 5, steps=3).tolist()
     [1, 2]
     """
     if values.numel() == 0:
         return low
-    # A fixed number of steps, because a data-dependent loop would synchronize with the device in each step.
+    # The number of steps is fixed, because a data-dependent loop would synchronize with the device in each step.
     for _ in range(steps):
         middle = (low + high) >> 1
         less = (low < high) & (values[middle.clamp(max=values.numel() - 1)] < bound)
@@ -159,7 +159,7 @@ def order_in_rows(rows: Tensor, *keys: Tensor) -> Tensor:
     >>> order_in_rows(torch.tensor([0, 0, 1]), torch.tensor([5, 3, 1])).tolist()
     [1, 0, 2]
     """
-    # Stable sorts from the last key to the first, as in a radix sort (torch has no lexsort).
+    # Stable sorts from the last key to the first, as in a radix sort, because torch has no lexsort.
     order = keys[-1].argsort(stable=True)
     for key in (*keys[-2::-1], rows):
         order = order[key[order].argsort(stable=True)]
@@ -181,16 +181,16 @@ def chunks(sizes: Tensor, most: int) -> list[tuple[int, int]]:
     return list(pairwise(sorted({0, *cuts, sizes.numel()})))
 
 
-# Floyd's sampling for many rows at once: k steps, each over all rows, and O(k²) comparisons per row, which a GPU
-# executes faster than any scheme with a table per row. Naive twin: `floyd` of tests/support/oracle/numbers.py.
+# Floyd's sampling for many rows at once, with k steps over all rows and O(k²) comparisons per row. A GPU executes this
+# faster than any scheme with a table per row. Reference implementation: `floyd` in tests/support/oracle/numbers.py.
 MOST = 1024
-"""The maximum number of draws per row. With more, comparing each draw with all earlier ones takes too long."""
+"""The maximum number of draws per row. With more draws, comparing each draw with all earlier draws takes too long."""
 
 
 def floyd(keys: Tensor, degrees: Tensor, k: int, counts: Tensor | None = None) -> Tensor:
     """[rows, k] distinct places of each row of `degrees` > k places, in draw order.
 
-    If `counts` [rows] is given, 0 ≤ count ≤ k, only the first `counts` values of each row are valid.
+    If `counts` [rows] is given, with 0 ≤ count ≤ k, only the first `counts` values in each row are valid.
 
     >>> from snapdb.kernels.torch_ops import signed
     >>> floyd(torch.tensor([signed(0xF0A625C1C1AB29D8)]), torch.tensor([20]), 5).tolist()
@@ -206,21 +206,22 @@ def floyd(keys: Tensor, degrees: Tensor, k: int, counts: Tensor | None = None) -
     return chosen.T
 
 
-# Ranks of the residual draw, for many rows at once.
+# The ranks of the residual draw, for many rows at once.
 FAR = 2**62
-"""A value greater than any rank, which pads rows with fewer ranks than others."""
+"""A value that is greater than any rank. It pads rows with fewer ranks than others."""
 
 
 def past(chosen: Tensor, ranks: Tensor) -> Tensor:
     """Map ranks among the elements that are not chosen to ranks among all.
 
-    Both are [rows, …], `chosen` padded with FAR.
+    Both are [rows, …], and `chosen` is padded with FAR.
 
     >>> past(torch.tensor([[4, 0, FAR], [1, 0, 2]]), torch.tensor([[0, 2, 3], [0, 1, 2]])).tolist()
     [[1, 3, 5], [3, 4, 5]]
     """
     ordered, _ = chosen.sort(1)
-    free = ordered - torch.arange(chosen.shape[1], device=chosen.device)  # free places before each chosen one
+    # The number of free places before each chosen one.
+    free = ordered - torch.arange(chosen.shape[1], device=chosen.device)
     return ranks + torch.searchsorted(free, ranks.contiguous(), right=True)
 
 
@@ -236,11 +237,11 @@ def is_among(values: Tensor, ranks: Tensor) -> Tensor:
 
 # Local ids by first appearance, from a stable sort, which gives the same result on every device.
 def number(known: Tensor, met: Tensor) -> tuple[Tensor, Tensor]:
-    """The local ids of `met`, and the indices in it of new ids, by first appearance.
+    """The local ids of `met`, and the indices of new ids in `met`, by first appearance.
 
     Args:
-        known: Ids that already have a local id, which is their index here.
-        met: Ids to relabel, in order.
+        known: Ids that already have a local id, which is their index in this tensor.
+        met: The ids to relabel, in order.
 
     >>> [found.tolist() for found in number(torch.tensor([7, 9]), torch.tensor([8, 9, 5, 8]))]
     [[2, 1, 3, 2], [0, 2]]
@@ -258,10 +259,10 @@ def number(known: Tensor, met: Tensor) -> tuple[Tensor, Tensor]:
     return local[known.numel() :], fresh.nonzero().squeeze(1)
 
 
-# Scores of weighted draws: integers, and single operations on float64, which IEEE 754 rounds identically on every
-# device.
+# The scores of weighted draws are integers, or results of single float64 operations, which IEEE 754 rounds identically
+# on every device.
 def _race_lengths(bits: Tensor, table: Tensor) -> Tensor:
-    """-log2((2 * bits + 1) / 2^33) * 2^40 of 32 random bits, to 1e-8: the finishing time of an edge of weight 1.
+    """-log2((2 * bits + 1) / 2^33) * 2^40 for 32 random bits, to 1e-8. It is the finishing time of an edge of weight 1.
 
     `table` is `LOG_TABLE` on the device.
 
@@ -280,15 +281,15 @@ def _race_lengths(bits: Tensor, table: Tensor) -> Tensor:
 
 
 def race(bits: Tensor, weights: Tensor, table: Tensor) -> Tensor:
-    """The finishing time of each edge in an exponential race, by its 32 random bits and its weight.
+    """The finishing time of each edge in an exponential race, computed from its 32 random bits and its weight.
 
-    The least times win.
+    The lowest times win.
     """
     return _race_lengths(bits, table).to(torch.float64) / weights
 
 
 def priority(bits: Tensor, weights: Tensor) -> Tensor:
-    """The priority (bits + 1/2) / weight of each edge. The edges with the least priorities are drawn."""
+    """The priority (bits + 1/2) / weight of each edge. The edges with the lowest priorities are drawn."""
     return (bits.to(torch.float64) + 0.5) / weights
 
 

@@ -1,12 +1,12 @@
-"""A Triton kernel by which a GPU reads rows from the host's page-locked memory, without a copy of them on the host.
+"""A Triton kernel with which a GPU reads rows directly from page-locked host memory, without a copy on the host.
 
-If the features of a graph do not fit on the GPU, threads otherwise gather a batch's rows into page-locked memory, from
-which they are copied to the GPU: a row crosses host memory three times. With this kernel it crosses the bus once,
-directly from its place (zero-copy access: Min et al., "Large Graph Convolutional Network Training with GPU-Oriented
-Data Communication Architecture", VLDB 2021).
+If a graph's features do not fit on the GPU, threads otherwise gather a batch's rows into page-locked memory, from which
+they are copied to the GPU. A row then crosses host memory three times. With this kernel, it crosses the bus once,
+directly from its original location (zero-copy access: Min et al., "Large Graph Convolutional Network Training with
+GPU-Oriented Data Communication Architecture", VLDB 2021).
 
-Requires Triton, which builds of torch for CUDA include. With TRITON_INTERPRET=1 it runs on the CPU, for tests.
-Naive twin: `rows[ids]`.
+The kernel requires Triton, which CUDA builds of torch include. With TRITON_INTERPRET=1, it runs on the CPU, for tests.
+Reference implementation: `rows[ids]`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ import triton.language as tl
 from torch import Tensor
 
 _WORDS: dict[int, torch.dtype] = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}
-"""Integer dtypes by size in bytes, the largest first. A row is copied in words of the largest size that divides its
+"""Integer dtypes by size in bytes, largest first. A row is copied in words of the largest size that divides its
 size."""
 _MOST = 1024
-"""The maximum number of words that one program copies at once."""
+"""The maximum number of words that a program copies at once."""
 
 
-# One program per row: its reads are consecutive, so they cross the bus as a few large requests. O(width) per row.
+# There is one program per row. Its reads are consecutive, so they cross the bus as a few large requests, O(width) per
+# row.
 @triton.jit
 def _copy_rows(rows: Any, ids: Any, out: Any, width: Any, words: tl.constexpr) -> None:
     place = tl.program_id(0).to(tl.int64)
@@ -40,8 +41,8 @@ def gather_zero_copy(rows: Tensor, ids: Tensor) -> Tensor:
     """[n, ...] `rows[ids]`, on the device of `ids`.
 
     Args:
-        rows: [any, ...] contiguous, in page-locked memory or on the device.
-        ids: [n] int64 or int32. Each id must be a row number, because ids are not checked.
+        rows: [any, ...] A contiguous tensor in page-locked memory or on the device.
+        ids: [n] int64 or int32. Each id must be a valid row number, because ids are not checked.
     """
     out = torch.empty((len(ids), *rows.shape[1:]), dtype=rows.dtype, device=ids.device)
     size = out.element_size() * out[0].numel() if len(ids) else 0

@@ -1,4 +1,4 @@
-"""Loading of the kernels that every plain sampler needs, in a thread, while the caller waits for other work."""
+"""Loads the kernels that every plain sampler needs in a thread, while the caller waits for other work."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,8 +21,8 @@ _warm = Event()
 def warming() -> Iterator[None]:
     """Load the kernels of plain sampling, or compile those without a cache, while the block runs.
 
-    The thread has ended when the block is left: if a process forks while numba holds its lock, the lock stays held in
-    the child. An error in the block is raised without waiting for the thread.
+    The thread has ended when the block ends, because if a process forks while numba holds its lock, the lock remains
+    held in the child. An error in the block is raised without waiting for the thread.
     """
     if _warm.is_set():
         yield
@@ -34,10 +34,11 @@ def warming() -> Iterator[None]:
 
 
 def load_kernels() -> None:
-    """Sample one edge and gather a few rows, which loads those kernels, or compiles them if there is no cache."""
+    """Sample one edge and gather a few rows. This loads the kernels, or compiles them if there is no cache."""
     one = np.zeros(1, np.int64)
     rows = row_arrays(np.array([0, 1]), np.zeros(1, np.int32))
-    # Arguments have exactly the types of a batch's arguments, because numba compiles a variant for each tuple of types.
+    # The arguments have exactly the types of a batch's arguments, because numba compiles a variant for each tuple of
+    # types.
     keys = DrawKeys(*[fold_parts(0)] * 5)
     fold_each(keys.pick, one)
     is_plain(rows)

@@ -1,1 +1,1 @@
-"""Kernels of the neighbour pool, which draw its rows, cache them, and sample from them."""
+"""Kernels of the neighbour pool. They draw its rows, cache them, and sample from them."""

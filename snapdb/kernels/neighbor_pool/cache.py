@@ -1,9 +1,10 @@
-"""The neighbour pool cache: records of pool rows, each of one round, and copies of whole rows of the adjacency.
+"""The neighbour pool cache: records of pool rows, each for one round, and copies of whole adjacency rows.
 
-Batches read it while one thread of the cache writes it, without a lock. A record is a seqlock: the writer makes its
-sequence odd, writes, and makes it even. A reader that finds a different sequence after reading than before draws the
-block of rows again. A copy is published by its number, which is written last. The cache never changes a batch: on a
-cache miss, with no record or one of another round, the row is drawn or read from the adjacency.
+Batches read the cache without a lock while one of its threads writes it. A record is a seqlock. The writer makes the
+record's sequence odd, writes the record, and makes the sequence even. If a reader finds a different sequence after
+reading than before, it draws the block of rows again. A copy is published by its number, which is written last. The
+cache never changes a batch. On a cache miss (no record, or a record of another round), the row is drawn or read from
+the adjacency.
 """
 
 from __future__ import annotations
@@ -42,49 +43,51 @@ from snapdb.kernels.neighbor_pool.rows import PoolRow, PoolRule, RowKeys, draw_b
 _Number = int | np.int64
 
 SEQUENCE, TAG, HEAD = 0, 1, 2
-"""Fields of a record: a sequence that every write increases and that is odd during a write, the round + 1 or 0 before
-the first write, and the first position."""
+"""The fields of a record: a sequence that every write increases and that is odd during a write, the round + 1 (or 0
+before the first write), and the first position."""
 TORN = -2
-"""Returned instead of a number of edges if a record was written while it was read."""
+"""Returned instead of a number of edges if a record was written while it was being read."""
 _LINE = 64
 """The size of a cache line in bytes."""
 HITS, MISSES, CACHED_EDGES, READ_EDGES = range(4)
-"""Fields of the counters: cache hits (rows with an edge from the cache), cache misses (other rows), edges read from the
-cache, and edges read from the adjacency."""
+"""The fields of the counters: cache hits (rows with an edge from the cache), cache misses (other rows), edges read from
+the cache, and edges read from the adjacency."""
 RECORD, VERSION, SPAN, BEGIN, UNREAD = range(5)
-"""Columns of a block, an int64 [BLOCK + 1, BLOCK_FIELDS], by row: the number of its record or -1, the record's sequence
-when it was found, the row's index among the located rows or -1 if the record is enough, its first edge, and its first
-edge whose neighbour is not known yet. The row after the last one has the end of the edges as BEGIN."""
+"""The columns of a block, an int64 [BLOCK + 1, BLOCK_FIELDS] with one entry per row. RECORD is the number of the row's
+record, or -1. VERSION is the record's sequence when it was found. SPAN is the row's index among the located rows, or -1
+if the record is enough. BEGIN is the row's first edge, and UNREAD its first edge whose neighbour is not known yet. The
+entry after the last row has the end of the edges as BEGIN."""
 BLOCK_FIELDS = 5
 
 
 class CachedRows(NamedTuple):
-    """The pool rows of one relation, slot and size."""
+    """The cached pool rows of one relation, slot and size."""
 
     places: Int32s
-    """[nodes] the number of a node's record, or -1. Set before batches see the rows. Empty if there are no records."""
+    """[nodes] The number of a node's record, or -1. Set before batches see the rows. Empty if there are no records."""
     records: Array
-    """[rows, width] int32, or int64 if positions or nodes do not fit: SEQUENCE, TAG, `size` ascending positions and
-    `size` neighbours. Under PRIORITY also the row's edge with the greatest score (-1 if the row has every edge) and the
-    position of the edge outside it with the least score."""
+    """[rows, width] int32, or int64 if positions or nodes do not fit. The columns are SEQUENCE, TAG, `size` ascending
+    positions and `size` neighbours. Under PRIORITY, two more columns contain the row's edge with the greatest score (-1
+    if the row has every edge) and the position of the edge outside the row with the lowest score."""
     scores: Float64s
-    """[rows, 2] under PRIORITY: the greatest score in the row, and the least score outside it. Otherwise [0, 2]."""
+    """[rows, 2] Under PRIORITY, the greatest score in the row and the lowest score outside it. [0, 2] for other
+    methods."""
 
 
 class RowCopies(NamedTuple):
     """The neighbours of whole physical rows, including dead positions."""
 
     places: Int32s
-    """[nodes] the number of a node's copy, or -1. Written last of all fields. Empty if there are no copies."""
+    """[nodes] The number of a node's copy, or -1. This field is written last. Empty if there are no copies."""
     shifts: Int64s
-    """[copies, 2] the number to subtract from a physical position of the base, or of the delta, to get one in
+    """[copies, 2] The number to subtract from a physical position in the base, or in the delta, to get a position in
     `neighbors`."""
     neighbors: Array
     """Neighbour ids, with the dtype of the adjacency's indices."""
 
 
 class NeighborPool(NamedTuple):
-    """The neighbour pool of one edge type at one hop: the keys and rule of its rows, and their cached copies."""
+    """The neighbour pool of one edge type at one hop: the keys and rule of its rows, and the cached copies of rows."""
 
     keys: RowKeys
     rule: PoolRule
@@ -93,17 +96,19 @@ class NeighborPool(NamedTuple):
 
 
 def record_width(size: int, weighted: bool) -> int:
-    """The number of fields in the record of a row of `size` edges, drawn under PRIORITY if `weighted`."""
+    """The number of fields in the record of a row with `size` edges, which is drawn under PRIORITY if `weighted`."""
     return HEAD + 2 * size + (2 if weighted else 0)
 
 
-# Reading records: the first pass over a block reads their numbers and prefetches all their lines, and the second pass
-# checks their rounds. When rows are drawn, the records are already in the processor's cache.
+# Reading of records. The first pass over a block reads the records' numbers and prefetches all of their lines. The
+# second pass checks their rounds. When rows are drawn, the records are already in the processor's cache.
 @kernel
 def find_records(
     keys: RowKeys, cached: CachedRows, nodes: Int64s, first: int, last: int, ahead: int, block: Int64s
 ) -> None:
-    """Write RECORD and VERSION of nodes[first:last] to the block. RECORD is -1 if no record is of the wanted round.
+    """Write RECORD and VERSION for nodes[first:last] to the block.
+
+    RECORD is -1 if there is no record of the wanted round.
 
     The places of nodes up to nodes[ahead - 1] are prefetched.
     """
@@ -131,11 +136,14 @@ def find_records(
             block[i - first, RECORD] = -1
 
 
-# The reader's half of the seqlock: an acquire fence, so that no read of the record moves past the second read of its
-# sequence.
+# The reader's half of the seqlock. An acquire fence ensures that no read of the record moves past the second read of
+# its sequence.
 @kernel
 def is_torn(records: Array, record: _Number, version: _Number) -> bool:
-    """Whether a record may have been written since its SEQUENCE was `version`, which makes the read values invalid."""
+    """Whether a record may have been written since its SEQUENCE was `version`.
+
+    If so, the values read from it are invalid.
+    """
     fence_loads()
     return bool(load_first(records, record * records.shape[1] + SEQUENCE) != version)
 
@@ -144,7 +152,10 @@ def is_torn(records: Array, record: _Number, version: _Number) -> bool:
 def take_recorded(
     records: Array, record: _Number, size: int, limit: int, draft: DraftArrays, begin: int, end: int
 ) -> bool:
-    """Replace indices of a record's edges by positions and neighbours. Returns whether all ids are 0 ≤ id < limit."""
+    """Replace indices of a record's edges with positions and neighbours.
+
+    Returns whether all ids are in 0 ≤ id < limit.
+    """
     positions, neighbors = draft.positions, draft.neighbors
     outside: bool | np.bool_ = False
     for e in range(begin, end):
@@ -155,15 +166,15 @@ def take_recorded(
     return not outside
 
 
-# Reading the neighbours of drawn edges: from records, from copies of whole rows, else from the adjacency.
+# Reading of the neighbours of drawn edges, from records, from copies of whole rows, or otherwise from the adjacency.
 @allocating_kernel
 def load_pooled(
     rows: RowArrays, copies: RowCopies, frontier: Int64s, draft: DraftArrays, begin: int, end: int, limit: int
 ) -> bool:
     """Read the ids at positions[begin:end] whose neighbors[begin:end] are negative, and count hits and misses.
 
-    Returns whether all ids are 0 ≤ id < limit. Edge e belongs to frontier[row_nodes[e]]. The edges of a row are
-    adjacent, known ones first.
+    Returns whether all ids are in 0 ≤ id < limit. Edge e belongs to frontier[row_nodes[e]]. A row's edges are adjacent,
+    and those with known neighbours come first.
     """
     counts = draft.reads
     known, seen, hits = _count_known(draft, begin, end)
@@ -182,7 +193,7 @@ def load_pooled(
 def _load_copies(
     held: int, copies: RowCopies, frontier: Int64s, draft: DraftArrays, first: int, last: int, copied: Int64s
 ) -> None:
-    """Read the neighbours of a block of edges from copies, and count these rows as hits instead of misses."""
+    """Read the neighbours of a block of edges from copies, and count the rows as hits instead of misses."""
     row_nodes, neighbors, counts, known, hits = draft.row_nodes, draft.neighbors, draft.reads, 0, 0
     _find_in_copies(held, copies, frontier, draft, first, last, copied)
     for e in range(first, last):
@@ -192,7 +203,7 @@ def _load_copies(
             fresh = e == 0 or row_nodes[e] != row_nodes[e - 1]
             neighbors[e] = copies.neighbors[copied[e - first]]
             known += 1
-            hits += int(fresh)  # otherwise the row is already a hit, because a record had its first edges
+            hits += int(fresh)  # if not, the row is already a hit, because its first edges came from a record
     counts[HITS] += hits
     counts[MISSES] -= hits
     counts[CACHED_EDGES] += known
@@ -201,7 +212,7 @@ def _load_copies(
 
 @kernel
 def _count_known(draft: DraftArrays, begin: int, end: int) -> tuple[_Number, _Number, _Number]:
-    """The number of known neighbours, of rows, and of rows whose first neighbour is known."""
+    """The number of known neighbours, the number of rows, and the number of rows whose first neighbour is known."""
     row_nodes = draft.row_nodes
     known = rows = hits = np.int64(0)
     for e in range(begin, end):
@@ -215,7 +226,7 @@ def _count_known(draft: DraftArrays, begin: int, end: int) -> tuple[_Number, _Nu
 
 @kernel
 def _load_unknown(rows: RowArrays, draft: DraftArrays, begin: int, end: int, limit: int) -> bool:
-    """Read neighbours that are still negative from the adjacency and return whether all ids are 0 ≤ id < limit."""
+    """Read neighbours that are still negative from the adjacency. Returns whether all ids are in 0 ≤ id < limit."""
     outside: bool | np.bool_ = False
     for e in range(begin, end):
         node = draft.neighbors[e]
@@ -248,18 +259,20 @@ def _find_in_copies(
             copied[e - first] = p - shifts[copy, 1 if p >= held else 0]
 
 
-# Writing records and copies, node by node through the adjacency, so that a file is read sequentially. A pass costs
+# Writing of records and copies, in node order through the adjacency, so that a file is read sequentially. A pass costs
 # O(size) per record, or O(degree) under PRIORITY. Records of the wanted round are skipped.
 @allocating_kernel
 def fill_rows(
     rows: RowArrays, walk: WalkArrays | None, pool: NeighborPool, nodes: Int64s, low: int, high: int, draft: DraftArrays
 ) -> tuple[int, int, int, _Number]:
-    """Redraw the records low ≤ number < high that are not of the wanted round. Record i belongs to nodes[i].
+    """Redraw the records low ≤ number < high that belong to another round than the wanted one.
 
-    `walk` is only for PRIORITY. It is None otherwise, so that the draws of PRIORITY are not compiled.
+    Record i is for nodes[i].
 
-    Returns the index where it stopped (-1 if a row extends beyond its arrays, or is not longer than a record), the
-    number of rows drawn, the number of edges read for them, and the length of a row for which the draft needs room to
+    `walk` is used only under PRIORITY. For other methods it is None, so that the draws of PRIORITY are not compiled.
+
+    Returns the index where it stopped (-1 if a row extends beyond its arrays or is not longer than a record), the
+    number of rows drawn, the number of edges read for them, and the row length for which the draft needs room to
     continue.
     """
     keys, rule, cached, spans = pool.keys, pool.rule, pool.cached, draft.spans
@@ -300,7 +313,7 @@ def fill_rows(
 
 @kernel
 def _list_stale(keys: RowKeys, records: Array, nodes: Int64s, first: int, last: int, stale: Int64s, who: Int64s) -> int:
-    """List the records that are not of the wanted round, and their nodes, and return their number."""
+    """List the records that are not of the wanted round and their nodes. Returns their number."""
     count = 0
     for i in range(first, last):
         tag = row_round(keys, nodes[i]) + 1
@@ -310,8 +323,8 @@ def _list_stale(keys: RowKeys, records: Array, nodes: Int64s, first: int, last: 
     return count
 
 
-# The writer's half of a seqlock: odd sequence, release fence, data, then the even sequence by a release store. Readers
-# never wait, and only one thread writes.
+# The writer's half of the seqlock: an odd sequence, a release fence, the data, and the even sequence by a release
+# store. Readers never wait, and only one thread writes.
 @kernel
 def _write(
     rows: RowArrays,
@@ -323,7 +336,7 @@ def _write(
     record: _Number,
     round_: _Number,
 ) -> None:
-    """Write one record under its sequence, so that no reader accepts a part of it."""
+    """Write one record under its sequence, so that no reader accepts a partial record."""
     records, scores, size = cached.records, cached.scores, row.positions.size
     place = record * records.shape[1] + SEQUENCE
     sequence = records[record, SEQUENCE]
@@ -348,7 +361,7 @@ def _write(
 def fill_copies(rows: RowArrays, nodes: Int64s, starts: Int64s, low: int, high: int, copies: RowCopies) -> int:
     """Copy the rows low ≤ number < high to their starts and return the number of edges, or -1 for damage.
 
-    Row i belongs to nodes[i]. starts[high] is the end of the last one.
+    Row i belongs to nodes[i]. starts[high] is the end of the last row.
     """
     spans = np.empty((BLOCK, FIELDS), np.int64)
     indices, tail, neighbors = rows.indices, rows.delta.indices, copies.neighbors
@@ -367,8 +380,8 @@ def fill_copies(rows: RowArrays, nodes: Int64s, starts: Int64s, low: int, high: 
             for j in range(rest):
                 neighbors[at + kept + j] = tail[second - indices.size + j]
             copies.shifts[i, 0], copies.shifts[i, 1] = start - at, second - at - kept
-            # The number of the copy is published by a release store after its edges: a reader that sees the number also
-            # sees the edges.
+            # A release store publishes the copy's number after its edges, so a reader that sees the number also sees
+            # the edges.
             store_last(copies.places, nodes[i], i)
             edges += kept + rest
     return int(edges)

@@ -1,11 +1,11 @@
-"""Draws from pool rows under time bounds, excluded pairs or weights, for which ranks alone do not suffice.
+"""Draws from pool rows under time bounds, excluded pairs or weights, for which ranks alone are not enough.
 
-A node's eligible edges are ranges of its row or, if each must be checked, a list of positions. They are intersected
-with the pool row, the fanout is drawn from the intersection, and the residual draw takes the rest from the other
-eligible edges. If the row alone decides, because the whole fanout comes from it and every edge is eligible, only a
-record of the cache is read.
+A node's eligible edges are ranges of its row or, if each edge must be checked, a list of positions. They are
+intersected with the pool row. The pool's part of the fanout is drawn from the intersection, and the residual draw takes
+the remaining edges from the other eligible edges. If the row alone determines the draw, because the whole fanout comes
+from it and every edge is eligible, only a cache record is read.
 
-Naive twin: `serve` of tests/support/oracle/rows.py.
+Reference implementation: `serve` in tests/support/oracle/rows.py.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ def draw_limited(
     draft: DraftArrays,
     edges: int,
 ) -> tuple[int, int, int, int]:
-    """Draw by the pool's rule for each of frontier[low:high] into the draft, from its edge index `edges` on.
+    """Draw by the pool's rule for each node in frontier[low:high] into the draft, from edge index `edges` on.
 
-    Neighbours are 0 ≤ id < limit. Returns the index in the frontier where it stopped (-1 for damage), the new number
-    of edges, and the number of edges and the length of a row for which the draft needs room to continue.
+    Neighbours must be in 0 ≤ id < limit. Returns the frontier index where it stopped (-1 for damage), the new number of
+    edges, and the number of edges and the row length for which the draft needs room to continue.
     """
     rule, spans, windows = pool.rule, draft.spans, draft.windows
     block, who = np.empty((BLOCK, BLOCK_FIELDS), np.int64), np.empty(BLOCK, np.int64)
@@ -110,11 +110,12 @@ def draw_limited(
         if edges + room > draft.positions.size or longest > draft.candidates.places.size:
             return first, edges, edges + room, longest
         i = first
-        while i < last and edges >= 0:  # runs of rows of one kind, because each kind has its own loop
+        while i < last and edges >= 0:  # each kind of row has its own loop, so rows of the same kind are drawn in runs
             i, edges = _draw_recorded(walk, pool, frontier.nodes, first, i, last, block, limit, draft, edges)
             if edges >= 0 and i < last:
                 i, edges = _draw_uncached(walk, eligible, pool, frontier, first, i, last, block, draft, row, edges)
-        if edges == TORN:  # a writer overtook this reader: redraw the whole block, whose other records may be newer too
+        # A writer overtook this reader, so redraw the whole block, because its other records may also be newer.
+        if edges == TORN:
             edges = begin
             continue
         if edges < 0 or not load_pooled(walk.rows, pool.copies, frontier.nodes, draft, begin, edges, limit):
@@ -127,7 +128,7 @@ def draw_limited(
 def _list_uncached(
     pool: NeighborPool, enough: bool, frontier: Frontier, first: int, last: int, block: Int64s, listed: Frontier
 ) -> int:
-    """List the nodes whose record is not enough, write SPAN of all nodes, and return the number listed."""
+    """List the nodes whose record is not enough, and write SPAN for all nodes. Returns the number of listed nodes."""
     records, everything = pool.cached.records, HEAD + 2 * pool.rule.size
     count = 0
     for i in range(first, last):
@@ -171,10 +172,11 @@ def _draw_recorded(
     draft: DraftArrays,
     edges: int,
 ) -> tuple[int, int]:
-    """Draw rows from index i on by their records only, up to the first that is listed.
+    """Draw rows from index i on, only from their records, up to the first row that is listed.
 
-    Returns the index where it stopped and the new number of edges, -1 for damage, or TORN. Costs O(fanout) per row.
-    The probability that an edge of the row scores below the next one is its weight times that score.
+    Returns the index where it stopped, and the new number of edges, -1 for damage, or TORN. Costs O(fanout) per row.
+    The probability that an edge in the row has a lower score than the next edge outside it is the edge's weight times
+    the next edge's score.
     """
     rule, records, positions = pool.rule, pool.cached.records, draft.positions
     size, picks = rule.size, rule.fanout
@@ -197,9 +199,9 @@ def _draw_recorded(
     return i, edges
 
 
-# Rows one by one, if more than a record decides. The pool row is read or drawn, O(size), under PRIORITY O(degree). Its
-# eligible edges are found by a merge with the list of eligible edges, or by comparing each edge with the row's four
-# ranges. Then the fanout is drawn from them, and the residual draw from the others.
+# Draws for single rows for which a record is not enough. The pool row is read or drawn, at O(size), or O(degree) under
+# PRIORITY. Its eligible edges are found by a merge with the list of eligible edges, or by comparing each edge with the
+# row's four ranges. The pool's part of the fanout is then drawn from them, and the residual draw takes the other edges.
 @kernel
 def _draw_uncached(
     walk: WalkArrays,
@@ -214,7 +216,7 @@ def _draw_uncached(
     row: PoolRow,
     edges: int,
 ) -> tuple[int, int]:
-    """Draw rows from index i up to the first that is not listed. Returns -1 edges for damage, or TORN."""
+    """Draw rows from index i up to the first row that is not listed. Returns -1 edges for damage, or TORN."""
     rule, spans, windows, places = pool.rule, draft.spans, draft.windows, draft.candidates.places
     weighted, everything = rule.method == PRIORITY, max(rule.size, rule.above)
     while i < last and block[i - first, SPAN] >= 0:
@@ -259,7 +261,7 @@ def _draw_uncached(
 
 @kernel
 def _read_record(cached: CachedRows, record: _Number, weighted: bool, row: PoolRow) -> tuple[_Number, _Number]:
-    """Copy a record to the row and return the same as `draw_best`."""
+    """Copy a record to the row. Returns the same as `draw_best`."""
     records, size = cached.records, row.positions.size
     for j in range(size):
         row.positions[j], row.neighbors[j] = records[record, HEAD + j], records[record, HEAD + size + j]
@@ -273,7 +275,7 @@ def _read_record(cached: CachedRows, record: _Number, weighted: bool, row: PoolR
 def _list_weighted(
     walk: WalkArrays, eligible: Eligibility, tree: _Number, windows: Int64s, span: int, places: Int64s
 ) -> _Number:
-    """List the eligible edges of a row that have a positive weight, mark the row LISTED, and return their number."""
+    """List a row's eligible edges with positive weights, mark the row as LISTED, and return the number of edges."""
     if windows[span, LISTED] != 0:
         total = np.int64(list_row(walk, eligible, tree, windows, span, places))
     else:
@@ -296,10 +298,10 @@ def _draw_twice(
     row: PoolRow,
     drawn: tuple[int, int],
 ) -> None:
-    """Draw the edges drawn[0] ≤ e < drawn[1]: `picks` of them from the row, the others by the residual draw.
+    """Draw the edges drawn[0] ≤ e < drawn[1], `picks` of them from the row, and the others by the residual draw.
 
-    `picks` come from the row's `held` eligible edges, or from all eligible edges if `every`. The eligible edges are the
-    candidates if the row is LISTED, else the edges of its ranges.
+    The `picks` come from the row's `held` eligible edges, or from all eligible edges if `every` is True. The eligible
+    edges are the candidates if the row is LISTED, and otherwise the edges in its ranges.
     """
     positions, neighbors, windows, places = draft.positions, draft.neighbors, draft.windows, draft.candidates.places
     (begin, end), listed, chosen = drawn, windows[span, LISTED] != 0, row.chosen
@@ -337,7 +339,7 @@ def _meet(total: _Number, span: int, draft: DraftArrays, row: PoolRow) -> _Numbe
 
 @kernel
 def _meet_listed(places: Int64s, total: _Number, row: PoolRow) -> _Number:
-    """Reduce a pool row to the edges in the ascending places[:total], by a merge, and return their number."""
+    """Reduce a pool row to the edges in the ascending places[:total] with a merge, and return their number."""
     positions, neighbors = row.positions, row.neighbors
     held: _Number = np.int64(0)
     passed = np.int64(0)
@@ -377,7 +379,7 @@ def _rank_all(live: LiveArrays, total: _Number, span: int, draft: DraftArrays, r
 
 @kernel
 def _rank_of(live: LiveArrays, windows: Int64s, span: _Number, position: _Number) -> _Number:
-    """The rank, among the edges of a row's ranges, of the edge at a position in one of them."""
+    """The rank, among the edges in a row's ranges, of the edge at a position in one of these ranges."""
     words, before = live.words, live.before
     rank: _Number = np.int64(0)
     for w in range(STRETCHES):

@@ -1,10 +1,10 @@
-"""Rows of the neighbour pool: the key of each row, the edges in it, and the probability of each edge.
+"""Rows of the neighbour pool: the key of each row, its edges, and the probability of each edge.
 
-A pool row holds C = ⌈amplify * fanout⌉ of a node's edges and is reused by many batches. It is a pure function of its
-key, so it can be redrawn at any time, on any device, instead of being stored. A batch draws its fanout from the row,
+A pool row contains C = ⌈amplify * fanout⌉ of a node's edges, and many batches reuse it. It is a pure function of its
+key, so it can be redrawn at any time on any device instead of being stored. A batch draws its fanout from the row,
 except for the part that the refresh rule (FETCH) reserves for the residual draw from the node's other edges.
 
-Naive twins: `hold`, `serve` and `_chances` of tests/support/oracle/rows.py.
+Reference implementations: `hold`, `serve` and `_chances` in tests/support/oracle/rows.py.
 """
 
 from __future__ import annotations
@@ -28,46 +28,48 @@ _Number = int | np.int64
 
 
 class RowKeys(NamedTuple):
-    """The keys of all pool rows of one edge type at one hop, for one batch, before a node is folded into them."""
+    """The keys of all pool rows of one edge type at one hop for one batch, before a node is folded into them."""
 
     now: np.uint64
-    """The key of rows of round `round`."""
+    """The key of the rows of round `round`."""
     later: np.uint64
-    """The key of rows of the next round, for nodes that are already in it."""
+    """The key of the next round's rows, for nodes that are already in that round."""
     phase: np.uint64
-    """The key of phases: a node is in the next round if the upper half of fold(phase, node) plus share reaches 2^32."""
+    """The key of phases. A node is in the next round if the upper half of fold(phase, node) plus `share` reaches
+    2^32."""
     share: np.uint64
     """The elapsed share of the round, in units of 2^-32. 0 means that all nodes are in the same round."""
     round: int
-    """The round of nodes that are not yet in the next one."""
+    """The round of nodes that are not in the next round yet."""
     stem: np.uint64
-    """The parts that precede the round: fold(fold(fold(stem, a node's round), hop), kind) is the node's `now`."""
+    """The key of the parts that precede the round. A node's `now` is fold(fold(fold(stem, its round), hop), kind)."""
     hop: np.uint64
-    """The hop, as it is folded into keys."""
+    """The hop, in the form that is folded into keys."""
     kind: np.uint64
-    """The kind of draw, as it is folded into keys."""
+    """The kind of draw, in the form that is folded into keys."""
     rounds: Int32s
-    """[nodes] the round of each node, under SCOPE VISITED. Empty if rounds follow from `round`, `phase` and `share`."""
+    """[nodes] The round of each node, under SCOPE VISITED. Empty if `round`, `phase` and `share` determine the
+    rounds."""
 
 
 class PoolRule(NamedTuple):
-    """How the edges of one hop over one edge type are drawn from the pool."""
+    """The rule by which the edges of one hop over one edge type are drawn from the pool."""
 
     method: int
     """The method: FLOYD or PRIORITY."""
     fanout: int
     """The maximum number of edges per node."""
     pooled: int
-    """The number of edges of the fanout that are drawn from the pool row. The residual draw adds the others."""
+    """The number of edges in the fanout that are drawn from the pool row. The residual draw adds the others."""
     size: int
-    """The number of edges of a pool row, fanout ≤ size. Nodes with no more edges than that have no row."""
+    """The number of edges in a pool row, fanout ≤ size. Nodes with at most this many edges have no pool row."""
     above: int
-    """Nodes with at most this many edges have no pool row either."""
+    """Nodes with at most this many edges also have no pool row."""
     few: int
-    """Under PRIORITY, nodes with at most this many edges of positive weight have no pool row either."""
+    """Under PRIORITY, nodes with at most this many edges of positive weight also have no pool row."""
     skips_zeros: bool
-    """Whether edges of weight 0 are never drawn. If so, even a row with no more edges than the fanout is searched for
-    them."""
+    """Whether edges of weight 0 are never drawn. If True, even a row with no more edges than the fanout is searched for
+    such edges."""
     pick: np.uint64
     """The key of draws from pool rows, before a node is folded into it."""
     residual: np.uint64
@@ -78,15 +80,15 @@ class PoolRow(NamedTuple):
     """The pool row of one node, and working memory for drawing from it."""
 
     positions: Int64s
-    """[size] physical positions, ascending."""
+    """[size] Physical positions, ascending."""
     neighbors: Int64s
-    """[size] the dense ids of the neighbours, or -1 for unknown ones."""
+    """[size] The dense ids of the neighbours, or -1 if they are not known yet."""
     chosen: Int64s
-    """[size] the indices of the drawn edges, ascending, and later their ranks in the whole row."""
+    """[size] The indices of the drawn edges, ascending, and later their ranks in the whole row."""
     table: Int64s
-    """[table_size(size)] working memory that sorts ranks."""
+    """[table_size(size)] Working memory for sorting ranks."""
     bounds: Float64s
-    """[2] under PRIORITY: the greatest score in the row, and the least score outside it."""
+    """[2] Under PRIORITY, the greatest score in the row and the lowest score outside it."""
 
 
 @kernel
@@ -111,8 +113,8 @@ def row_key(keys: RowKeys, round_: _Number, node: _Number) -> np.uint64:
     return key
 
 
-# A row is drawn uniformly by Floyd's sampling of ranks, O(size) for any degree, or under PRIORITY by a pass over all of
-# the node's edges, O(degree). Ranks become positions by select queries if there are dead positions.
+# A row is drawn uniformly by Floyd's sampling of ranks, O(size) for any degree. Under PRIORITY, it is drawn by a pass
+# over all of the node's edges, O(degree). If there are dead positions, select queries convert ranks to positions.
 @kernel
 def draw_row(live: LiveArrays, key: np.uint64, spans: Int64s, span: int, row: PoolRow) -> None:
     """Draw a row uniformly. Its positions ascend."""
@@ -125,10 +127,10 @@ def draw_row(live: LiveArrays, key: np.uint64, spans: Int64s, span: int, row: Po
 def draw_best(
     walk: WalkArrays, key: np.uint64, few: int, spans: Int64s, span: int, draft: DraftArrays, row: PoolRow
 ) -> tuple[int, _Number]:
-    """Draw a row under PRIORITY: the edges of a located row that have the smallest scores. Their positions ascend.
+    """Draw a row under PRIORITY: the edges of a located row with the smallest scores. Their positions ascend.
 
-    Returns the index of the row's edge with the greatest score, and the position of the edge outside it with the least
-    score. Their scores are written to `bounds`. Returns -1 if no more than `few` ≥ `size` edges have a positive weight.
+    Returns the index of the row's edge with the greatest score, and the position of the edge outside it with the lowest
+    score. Their scores are written to `bounds`. Returns -1 if at most `few` ≥ `size` edges have a positive weight.
     """
     candidates, size = draft.candidates, row.positions.size
     places, floats = candidates.places, candidates.floats
@@ -178,7 +180,7 @@ def place_row(live: LiveArrays, spans: Int64s, span: int, positions: Int64s, beg
 
 @kernel
 def rank_in(live: LiveArrays, spans: Int64s, span: int, position: _Number) -> _Number:
-    """The rank in a located row of the edge at a position, or -1 if the row does not contain it."""
+    """The rank, in a located row, of the edge at a position, or -1 if the edge is not in the row."""
     first, second, start = spans[span, BASE_START], spans[span, DELTA_START], np.int64(-1)
     rank: _Number = np.int64(-1)
     if position >= first and position - first < spans[span, BASE_LEN]:
@@ -192,21 +194,21 @@ def rank_in(live: LiveArrays, spans: Int64s, span: int, position: _Number) -> _N
     return rank + live_before(live.words, live.before, position) - live_before(live.words, live.before, start)
 
 
-# The residual draw is uniform over the edges that the first draw left, so its ranks skip the drawn edges: O(k²) steps
-# for k edges, which for fanouts of 5 to 50 is faster than a search.
+# The residual draw is uniform over the edges that the first draw left, so its ranks skip the drawn edges. This costs
+# O(k²) steps for k edges, which is faster than a search for fanouts of 5 to 50.
 @kernel
 def pass_over(chosen: Int64s, count: _Number, ranks: Int64s, begin: _Number, end: _Number) -> None:
-    """Map ranks among the edges that are not chosen to ranks among all edges. `chosen` ascends."""
+    """Map ranks among the edges that are not chosen to ranks among all edges. `chosen` is ascending."""
     for e in range(begin, end):
         passed = np.int64(0)
-        for j in range(count):  # chosen edge j is passed if at most `rank` free edges precede it
+        for j in range(count):  # a rank passes chosen edge j if at most `rank` free edges precede that edge
             passed += np.int64(chosen[j] - j <= ranks[e])
         ranks[e] += passed
 
 
 # Horvitz-Thompson weights of draws from a PRIORITY row. Given the scores of all other edges, an edge is in the row with
-# probability weight * threshold, and is then drawn from the row or by the residual draw. Otherwise only the residual
-# draw can draw it. The weight is one over the total probability.
+# probability weight * threshold. If it is, it is drawn from the row or by the residual draw, and otherwise only by the
+# residual draw. The weight is one over the total probability.
 @kernel
 def weight_at(walk: WalkArrays, position: _Number) -> float:
     """The weight of the edge at a position, or 1 if edges have no weights."""
@@ -226,7 +228,7 @@ class RowShare(NamedTuple):
     last: _Number
     """The position of the row's edge with the greatest score, or -1 if the row contains every edge."""
     following: _Number
-    """The position of the edge outside the row with the least score."""
+    """The position of the edge with the lowest score outside the row."""
 
 
 @kernel
@@ -264,7 +266,7 @@ def _residual_chance(picks: _Number, fanout: int, total: _Number) -> float:
 
 @kernel
 def first_from(values: Int64s, count: _Number, value: _Number) -> _Number:
-    """The index of the first of `count` ascending values that is not less than a value, by binary search."""
+    """Binary search for the index of the first of `count` ascending values that is not less than `value`."""
     low, high = np.int64(0), np.int64(count)
     while low < high:
         middle = (low + high) >> 1

@@ -1,12 +1,12 @@
 """Draws from pool rows, and from cached copies of whole rows, if a node's edges are all eligible and equally likely.
 
-Ranks alone then determine the edges. A node with a pool row draws `pooled` of its fanout from the row and the rest from
-its other edges (the residual draw). A node without a pool row draws once, from all of its edges. Ranks become positions
-at the end. Only if the cache has the row's record are positions and neighbours known at once. A block of nodes is
-drawn, read and relabeled while its data is in the processor's cache: a node with a record costs the read of that
-record, 2 to 5 lines, instead of a random read per edge.
+In this case, ranks alone determine the edges. A node with a pool row draws `pooled` edges of its fanout from the row,
+and the remaining ones from its other edges (the residual draw). A node without a pool row draws once, from all of its
+edges. Ranks become positions at the end. Positions and neighbours are known at once only if the cache has the row's
+record. A block of nodes is drawn, read and relabeled while its data is in the processor's cache. A node with a record
+costs the read of that record (2 to 5 cache lines) instead of a random read per edge.
 
-Naive twin: `serve` of tests/support/oracle/rows.py.
+Reference implementation: `serve` in tests/support/oracle/rows.py.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ from snapdb.kernels.rng import fold
 _Number = int | np.int64
 
 COPY, ORIGIN = FIELDS, FIELDS + 1
-"""Two more columns of spans: the number of a row's copy or -1, and an offset that is added to the ranks of a row that
-is a single range: the start of its copy, or its place in the adjacency. The offset is 0 for other rows."""
+"""Two additional columns of spans. COPY is the number of a row's copy, or -1. ORIGIN is an offset that is added to the
+ranks of a row that is a single range: the start of its copy, or its start in the adjacency. It is 0 for other rows."""
 
 
 @allocating_kernel
@@ -71,11 +71,10 @@ def draw_unlimited(
     draft: DraftArrays,
     edges: int,
 ) -> tuple[int, int, int, int]:
-    """Draw by the pool's rule for each of frontier[low:high] into the draft, from its edge index `edges` on.
+    """Draw by the pool's rule for each node in frontier[low:high] into the draft, from edge index `edges` on.
 
-    If nodes are shared by all seeds, neighbours become local ids. Returns the index in the frontier where it stopped
-    (-1 for damage), the new numbers of edges and nodes, and the number of edges for which the draft needs room to
-    continue.
+    If nodes are shared by all seeds, neighbours become local ids. Returns the frontier index where it stopped (-1 for
+    damage), the new numbers of edges and nodes, and the number of edges for which the draft needs room to continue.
     """
     rule, block = pool.rule, np.empty((BLOCK + 1, BLOCK_FIELDS), np.int64)
     spans, who = np.empty((BLOCK, FIELDS + 2), np.int64), np.empty(BLOCK, np.int64)
@@ -96,7 +95,7 @@ def draw_unlimited(
         known = _draw_recorded(pool, frontier, first, last, block, local, draft)
         if known >= 0 and count > 0:
             known = _draw_twice(rows, pool, frontier, first, last, spans, block, local, draft, row)
-        if known == TORN:  # a writer overtook this reader: redraw the whole block
+        if known == TORN:  # a writer overtook this reader, so redraw the whole block
             edges = begin
             continue
         if known < 0 or not _load_block(rows, pool.copies, spans, block, last - first, local, draft):
@@ -114,7 +113,7 @@ def draw_unlimited(
 def _list_uncached(
     rows: RowArrays, pool: NeighborPool, frontier: Int64s, first: int, last: int, block: Int64s, who: Int64s
 ) -> int:
-    """List in `who` the nodes whose record is not enough, write SPAN of all nodes, and return the number listed.
+    """List nodes whose record is not enough in `who`, and write SPAN for all nodes. Returns the number of listed nodes.
 
     A record is enough if the whole fanout comes from the row. The bounds of the other nodes' rows are prefetched.
     """
@@ -134,9 +133,9 @@ def _list_uncached(
 
 @kernel
 def _lay_out(fanout: int, spans: Int64s, count: int, block: Int64s, edges: int) -> int:
-    """Write the index of each row's first edge to BEGIN and UNREAD and return the end of the edges.
+    """Write the index of each row's first edge to BEGIN and UNREAD, and return the end of the edges.
 
-    A row that is drawn from its record only has more edges than the fanout, so its number of drawn edges is known
+    A row that is drawn only from its record has more edges than the fanout, so its number of drawn edges is known
     without its bounds.
     """
     for i in range(count):
@@ -147,8 +146,8 @@ def _lay_out(fanout: int, spans: Int64s, count: int, block: Int64s, edges: int) 
     return edges
 
 
-# Nodes that draw once: from all of their edges if they have no pool row, or from a row whose record is enough.
-# O(fanout) each, without a branch on the encoding per edge.
+# Nodes that draw once, from all of their edges if they have no pool row, or from a row whose record is enough. Each
+# node costs O(fanout), and edges need no branch on the encoding.
 @kernel
 def _drawn_once(rule: PoolRule) -> int:
     """The degree up to which nodes draw once from all edges, or take all of them."""
@@ -166,7 +165,7 @@ def _draw_once(
     block: Int64s,
     draft: DraftArrays,
 ) -> None:
-    """Draw for those of first ≤ i < last that take all edges, or draw once from all edges."""
+    """Draw for the nodes in first ≤ i < last that take all edges, or draw once from all edges."""
     rule, positions, most = pool.rule, draft.positions, _drawn_once(pool.rule)
     for i in range(first, last):
         span, begin = block[i - first, SPAN], block[i - first, BEGIN]
@@ -217,8 +216,9 @@ def _draw_recorded(
     return 0 if sound else -1
 
 
-# Nodes that draw twice: `pooled` edges from their row, and the residual ones from their other edges. The row is read
-# from its record, or drawn on the spot, O(size). Ranks of the row's edges are needed only for the residual draw.
+# Nodes that draw twice: `pooled` edges from their row, and the residual edges from their other edges. The row is read
+# from its record, or drawn at this point in O(size). The ranks of the row's edges are needed only for the residual
+# draw.
 @kernel
 def _draw_twice(  # noqa: PLR0912 -- one loop over the rows, whose cases share what they know
     rows: RowArrays,
@@ -288,7 +288,7 @@ def _draw_twice(  # noqa: PLR0912 -- one loop over the rows, whose cases share w
 def _rank_recorded(
     live: LiveArrays, spans: Int64s, span: int, records: Array, record: _Number, count: int, chosen: Int64s
 ) -> bool:
-    """Replace the indices of a record's edges by ranks in the whole row and return whether all of them are in it."""
+    """Replace a record's edge indices with ranks in the whole row. Returns whether all of the edges are in the row."""
     inside: bool | np.bool_ = True
     for j in range(count):
         rank = rank_in(live, spans, span, np.int64(records[record, HEAD + chosen[j]]))
@@ -297,8 +297,8 @@ def _rank_recorded(
     return bool(inside)
 
 
-# The neighbours of a block of rows: from cached copies of whole rows, else from the adjacency. Positions in a copy are
-# used directly, and become physical only when the neighbour has been read.
+# The neighbours of a block of rows, from cached copies of whole rows, or otherwise from the adjacency. Positions in a
+# copy are used directly, and are converted to physical positions only after the neighbour has been read.
 @kernel
 def _find_copies(copies: RowCopies, nodes: Int64s, count: int, spans: Int64s) -> None:
     """Write COPY and ORIGIN of the located rows."""
@@ -319,9 +319,9 @@ def _find_copies(copies: RowCopies, nodes: Int64s, count: int, spans: Int64s) ->
 def _load_block(
     rows: RowArrays, copies: RowCopies, spans: Int64s, block: Int64s, count: int, local: LocalIds, draft: DraftArrays
 ) -> bool:
-    """Read the ids from UNREAD to the end of each row, and make positions in copies physical.
+    """Read the ids from UNREAD to the end of each row, and convert positions in copies to physical positions.
 
-    Returns whether all ids are 0 ≤ id < node_count. Adds to the counts of hits, misses and edges.
+    Returns whether all ids are in 0 ≤ id < node_count. Adds to the counts of hits, misses and edges.
     """
     indices, tail, copied, stamps, limit = (
         rows.indices,
