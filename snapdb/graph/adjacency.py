@@ -1,5 +1,4 @@
-"""A snapshot's adjacencies: IN rows in each encoding, and OUT and BOTH rows, which are built on first use and cached.
-"""
+"""A snapshot's adjacencies: IN rows in each encoding, and OUT and BOTH rows, built on first use and cached."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping

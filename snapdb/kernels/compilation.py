@@ -1,5 +1,4 @@
-"""Compilation progress, which explains why a first statement takes seconds. Does not import numba, unlike the kernels.
-"""
+"""Compilation progress, which explains why a first statement takes seconds. Unlike the kernels, it needs no numba."""
 
 from __future__ import annotations
 

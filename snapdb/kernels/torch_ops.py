@@ -188,7 +188,7 @@ MOST = 1024
 
 
 def floyd(keys: Tensor, degrees: Tensor, k: int, counts: Tensor | None = None) -> Tensor:
-    """[rows, k] distinct places of each row of `degrees` > k places, in draw order.
+    """[rows, k] Distinct places in each row of `degrees` > k places, in draw order.
 
     If `counts` [rows] is given, with 0 ≤ count ≤ k, only the first `counts` values in each row are valid.
 

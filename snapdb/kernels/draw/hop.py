@@ -69,9 +69,9 @@ class DraftArrays(NamedTuple):
     candidates: Candidates
     """Working memory for rows that are listed."""
     spans: Int64s
-    """[BLOCK, FIELDS] working memory of `locate`."""
+    """[BLOCK, FIELDS] Working memory of `locate`."""
     windows: Int64s
-    """[BLOCK, WINDOW_FIELDS] working memory of `find_windows`."""
+    """[BLOCK, WINDOW_FIELDS] Working memory of `find_windows`."""
     reads: Int64s
     """[4] Counts of reads from caches and from the adjacency (see `neighbor_pool.cache`)."""
 

@@ -1,5 +1,4 @@
-"""Encoding of catalog values as text: dataclasses, columns and commit records. Also the hash chain and the version log.
-"""
+"""Encoding of catalog values as text: dataclasses, columns and commit records, with their hash chain and log."""
 
 import dataclasses
 import hashlib
