@@ -20,7 +20,7 @@ _Number = int | np.int64
 
 @intrinsic
 def count_bits(typing: Any, word: Any) -> Any:
-    """The number of set bits in a uint64 (popcount)."""
+    """Return the number of set bits in a uint64 (popcount)."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.ctpop(args[0])
@@ -30,7 +30,7 @@ def count_bits(typing: Any, word: Any) -> Any:
 
 @intrinsic
 def last_zeros(typing: Any, word: Any) -> Any:
-    """The number of trailing zeros in a uint64, which is the place of its lowest set bit, or 64 for 0."""
+    """Return the number of trailing zeros in a uint64, which is the place of its lowest set bit, or 64 for 0."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
@@ -40,7 +40,7 @@ def last_zeros(typing: Any, word: Any) -> Any:
 
 @kernel
 def is_set(words: UInt64s, place: _Number) -> bool:
-    """Whether a bit is set. Places beyond the bitmap are not set."""
+    """Return whether a bit is set. Places beyond the bitmap are not set."""
     word = place >> 6
     if word >= words.size:
         return False
@@ -52,7 +52,7 @@ def is_set(words: UInt64s, place: _Number) -> bool:
 # at most two cache misses.
 @allocating_kernel
 def rank_blocks(words: UInt64s) -> Int64s:
-    """The rank directory of a bitmap, which has two int64 for each block of 512 bits and for the end.
+    """Return the rank directory of a bitmap, which has two int64 for each block of 512 bits and for the end.
 
     The first is the number of set bits before the block. The second packs the numbers of set bits in the block before
     each of its words, in nine bits each. The lowest nine bits are for word 7.
@@ -74,7 +74,7 @@ def rank_blocks(words: UInt64s) -> Int64s:
 
 @kernel
 def mask_between(words: UInt64s, start: _Number, stop: _Number) -> np.uint64:
-    """A word with the bits start ≤ p < stop set. There are at least one and at most 64 such bits."""
+    """Return a word with the bits start ≤ p < stop set. There are at least one and at most 64 such bits."""
     one = np.uint64(1)
     word, shift = start >> 6, np.uint64(start & 63)
     mask: np.uint64 = words[word] >> shift
@@ -87,7 +87,7 @@ def mask_between(words: UInt64s, start: _Number, stop: _Number) -> np.uint64:
 
 @kernel
 def live_before(words: UInt64s, before: Int64s, place: _Number) -> _Number:
-    """The number of set bits before a place: a rank query, O(1)."""
+    """Return the number of set bits before a place: a rank query, O(1)."""
     word, last = place >> 6, np.int64(place & 63)
     total: _Number = before[2 * (word >> 3)] + _in_block(before[2 * (word >> 3) + 1], word & 7)
     if last:
@@ -97,7 +97,7 @@ def live_before(words: UInt64s, before: Int64s, place: _Number) -> _Number:
 
 @kernel
 def _in_block(counts: _Number, word: _Number) -> _Number:
-    """The number of set bits in a block before one of its eight words."""
+    """Return the number of set bits in a block before one of its eight words."""
     return (counts >> (63 - 9 * word)) & 511
 
 
@@ -107,7 +107,7 @@ def _in_block(counts: _Number, word: _Number) -> _Number:
 def select_live(
     words: UInt64s, before: Int64s, start: _Number, stop: _Number, rank: _Number, guess: _Number
 ) -> _Number:
-    """The place of set bit `rank` of the whole bitmap. It is in start ≤ p < stop, and `guess` may be near it."""
+    """Return the place of set bit `rank` of the whole bitmap. It is in start ≤ p < stop, and `guess` may be near it."""
     low = high = guess >> 9
     if before[2 * low] > rank or before[2 * low + 2] <= rank:
         low, high = start >> 9, (stop - 1) >> 9
@@ -129,7 +129,7 @@ def select_live(
 
 @kernel
 def _select_bit(word: np.uint64, rank: _Number) -> _Number:
-    """The place of set bit `rank` in a word, by halving."""
+    """Return the place of set bit `rank` in a word, by halving."""
     place = np.int64(0)
     for half in (32, 16, 8, 4, 2, 1):
         low = word & ((np.uint64(1) << np.uint64(half)) - np.uint64(1))

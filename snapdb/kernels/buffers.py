@@ -52,7 +52,7 @@ class _Lease:
 
 
 def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
-    """A writable, uninitialized, C-contiguous array, like np.empty. Large arrays are in recycled memory."""
+    """Return a writable, uninitialized, C-contiguous array, like np.empty. Large arrays are in recycled memory."""
     kind = np.dtype(dtype)
     count = 1
     for extent in shape:
@@ -64,7 +64,7 @@ def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
 
 
 def free_bytes() -> int:
-    """The total size of free blocks in bytes."""
+    """Return the total size of free blocks in bytes."""
     return sum(size * len(blocks) for size, blocks in list(_free.items()))
 
 
@@ -82,7 +82,7 @@ def release_free() -> None:
 
 
 def _take(wanted: int) -> tuple[int, UInt8s]:
-    """A block of at least `wanted` bytes, rounded up to a size class, and its size in bytes."""
+    """Return a block of at least `wanted` bytes, rounded up to a size class, and its size in bytes."""
     size = wanted
     for _ in range(_LARGER + 1):
         with suppress(KeyError, IndexError):
@@ -94,6 +94,6 @@ def _take(wanted: int) -> tuple[int, UInt8s]:
 
 
 def _size_class(size: int) -> int:
-    """The size rounded up to a multiple of an eighth of its power of two."""
+    """Return the size rounded up to a multiple of an eighth of its power of two."""
     step = 1 << max(size.bit_length() - 4, 0)
     return -(-size // step) * step

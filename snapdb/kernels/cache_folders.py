@@ -8,7 +8,7 @@ _PACKAGE = Path(__file__).parent
 
 
 def cache_folders() -> list[Path] | None:
-    """The cache directories of all kernel packages, or None if one of the packages has no writable directory.
+    """Return the cache directories of all kernel packages, or None if one of the packages has no writable directory.
 
     numba uses the first writable directory among $NUMBA_CACHE_DIR, `__pycache__` next to the sources, and the user's
     cache directory, and creates it if necessary.
@@ -21,7 +21,7 @@ def cache_folders() -> list[Path] | None:
 
 
 def _cache_path(folder: Path) -> str:
-    """The cache directory for the kernels of a package, which numba derives from a function's source file."""
+    """Return the cache directory for the kernels of a package, which numba derives from a function's source file."""
     names: dict[str, object] = {}
     exec(compile("def probe(): pass", str(folder / "__init__.py"), "exec"), names)  # noqa: S102  # a constant text
     path: str = FunctionCache(names["probe"]).cache_path

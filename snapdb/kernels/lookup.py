@@ -62,7 +62,7 @@ def _look_up(table: Int64s, first: np.int64, keys: Int64s, out: Int64s) -> None:
 
 
 def ending_in(indptr: Int64s, indices: Array, near: Bools, far: Bools) -> Int64s:
-    """The ascending positions of edges whose row node is marked in `near` or whose neighbour is marked in `far`.
+    """Return the ascending positions of edges whose row node is marked in `near` or whose neighbour is marked in `far`.
 
     Makes two passes, O(edges). The first pass counts the edges, so that the result is allocated once.
     """
@@ -73,7 +73,7 @@ def ending_in(indptr: Int64s, indices: Array, near: Bools, far: Bools) -> Int64s
 
 @kernel
 def _count_ending(indptr: Int64s, indices: Array, near: Bools, far: Bools) -> int:
-    """The number of such edges."""
+    """Return the number of such edges."""
     count = 0
     for v in range(indptr.size - 1):
         if near[v]:
@@ -140,7 +140,7 @@ def _find_edges(
 
 
 def find_ids(edge_id: Array, wanted: Int64s) -> Int64s:
-    """The ascending positions of the edges with one of the wanted ids, from one pass over all edges.
+    """Return the ascending positions of the edges with one of the wanted ids, from one pass over all edges.
 
     >>> find_ids(np.array([4, 0, 9, 7]), np.array([9, 5, 0])).tolist()
     [1, 2]
@@ -182,7 +182,7 @@ def _find_ids(edge_id: Array, first: np.int64, bits: UInt64s, out: Int64s) -> in
 
 # Membership in a set of ids. A bitmap of the range occupies limit / 8 bytes, and a query is one bit test per id.
 def mark(numbers: Int64s, limit: int) -> UInt64s:
-    """A bitmap of the numbers below the limit, with a bit set for each given number.
+    """Return a bitmap of the numbers below the limit, with a bit set for each given number.
 
     All numbers are in 0 ≤ number < limit.
     """
@@ -192,7 +192,7 @@ def mark(numbers: Int64s, limit: int) -> UInt64s:
 
 
 def marked(words: UInt64s, limit: int, numbers: Array) -> Int64s:
-    """The indices of the `numbers` whose bit is set.
+    """Return the indices of the `numbers` whose bit is set.
 
     >>> marked(mark(np.array([7, 2]), 10), 10, np.array([2, 9, 7, 2])).tolist()
     [0, 2, 3]
@@ -223,7 +223,7 @@ def _marked(words: UInt64s, limit: int, numbers: Array, places: Int64s) -> int:
 
 # Distinct ids from a bitmap and ranks, without sorting. The time is linear in the ids and in the words of their range.
 def distinct(ids: Int64s, limit: int) -> tuple[Int64s, Int64s]:
-    """The distinct ids, ascending, and [ids] the index of each id among the distinct ids.
+    """Return the distinct ids, ascending, and [ids] the index of each id among the distinct ids.
 
     >>> [array.tolist() for array in distinct(np.array([70, 3, 70]), 100)]
     [[3, 70], [1, 0, 1]]

@@ -25,7 +25,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 # 2014).
 @kernel
 def mix(z: np.uint64) -> np.uint64:
-    """The finaliser of splitmix64, a bijection of 64 bits in which every bit of z affects every bit of the result."""
+    """Apply the finaliser of splitmix64, a bijection in which every bit of z affects every bit of the result."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
@@ -33,13 +33,13 @@ def mix(z: np.uint64) -> np.uint64:
 
 @kernel
 def fold(key: np.uint64, part: np.uint64) -> np.uint64:
-    """The key extended by one part. This is a bijection of the part for a fixed key. The first key is fold(0, seed)."""
+    """Extend a key by one part, a bijection of the part for a fixed key. The first key is fold(0, seed)."""
     return mix((key ^ mix(part + _GOLDEN)) + _GOLDEN)
 
 
 @kernel
 def draw(key: np.uint64, slot: np.uint64) -> np.uint64:
-    """Element `slot` of the key's sequence of 64-bit random numbers."""
+    """Return element `slot` of the key's sequence of 64-bit random numbers."""
     return mix(key + slot * _GOLDEN)
 
 
@@ -54,7 +54,7 @@ def below(bits: np.uint64, n: np.uint64) -> np.uint64:
 
 @allocating_kernel
 def fold_each(key: np.uint64, parts: Int64s) -> UInt64s:
-    """[parts] fold(key, part) for each part."""
+    """Return [parts] fold(key, part) for each part."""
     keys = np.empty(parts.size, np.uint64)
     for i in range(parts.size):
         keys[i] = fold(key, np.uint64(parts[i]))
@@ -62,7 +62,7 @@ def fold_each(key: np.uint64, parts: Int64s) -> UInt64s:
 
 
 def fold_parts(seed: int, *parts: int) -> np.uint64:
-    """The key of a seed and the parts that follow it, each 0 ≤ part < 2^64.
+    """Return the key of a seed and the parts that follow it, each 0 ≤ part < 2^64.
 
     >>> hex(fold_parts(42, 2, 7, 1, 0x860DA7D90BDD38F6, 123456))
     '0xf0a625c1c1ab29d8'
@@ -82,7 +82,7 @@ def _fold_all(parts: UInt64s) -> np.uint64:
 
 # A shuffle that is a pure function of its key. Sorting by hash costs O(n log n), but Fisher-Yates would need state.
 def shuffle(key: np.uint64, count: int) -> Int64s:
-    """The numbers 0 ≤ i < count in the order of fold(key, i).
+    """Return the numbers 0 ≤ i < count in the order of fold(key, i).
 
     fold is a bijection of its part, so there are no ties, and every sort gives this order.
     """
@@ -107,7 +107,7 @@ class Domain(IntEnum):
 
 
 def pick_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:
-    """The pick key of a hop over one edge type. Folding a node's dense id into it gives the node's key.
+    """Return the pick key of a hop over one edge type. Folding a node's dense id into it gives the node's key.
 
     `batch` is the global batch number, and `edge_type` is `Relation.hash`.
 
@@ -118,19 +118,19 @@ def pick_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:
 
 
 def fresh_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:
-    """The key of a hop's residual draws over one edge type, analogous to `pick_prefix`."""
+    """Return the key of a hop's residual draws over one edge type, analogous to `pick_prefix`."""
     return fold_parts(seed, Domain.FRESH, batch, hop, edge_type)
 
 
 def hash_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:
-    """The hash key of a hop over one edge type. Folding a node's id and an edge id into it gives the edge's key."""
+    """Return the hash key of a hop over one edge type. Folding a node's and an edge's id into it gives the edge's key."""
     return fold_parts(seed, Domain.HASH, batch, hop, edge_type)
 
 
 def labor_keys(
     seed: int, batch: int, hop: int, edge_type: int, dependent: int
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
-    """The parts of a neighbour's variate: (key, key of the next period, key of phases, elapsed share of the period).
+    """Return the parts of a neighbour's variate: (key, next period's key, key of phases, elapsed share of the period).
 
     A variate is used for `dependent` batches. It is redrawn when the upper half of fold(key of phases, dense id) plus
     the share reaches 2^32. The keys are for the whole hop, without the edge type.
@@ -141,5 +141,5 @@ def labor_keys(
 
 
 def seed_order_key(seed: int, epoch: int) -> np.uint64:
-    """The key of an epoch's shuffle. Folding an ordinal into it gives the ordinal's sort key."""
+    """Return the key of an epoch's shuffle. Folding an ordinal into it gives the ordinal's sort key."""
     return fold_parts(seed, Domain.SEEDPERM, epoch)

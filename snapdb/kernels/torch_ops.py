@@ -20,7 +20,7 @@ _LEAST = -(2**63)
 
 
 def signed(word: int) -> int:
-    """The int64 with the same bits as a uint64.
+    """Return the int64 with the same bits as a uint64.
 
     >>> signed(2**64 - 1), signed(7)
     (-1, 7)
@@ -33,7 +33,7 @@ FIRST, SECOND = signed(0xBF58476D1CE4E5B9), signed(0x94D049BB133111EB)
 
 
 def shifted(words: Tensor, bits: int) -> Tensor:
-    """A logical right shift. torch's own shift copies the sign bit."""
+    """Return a logical right shift. torch's own shift copies the sign bit."""
     return (words >> bits) & ((1 << (64 - bits)) - 1)
 
 
@@ -45,12 +45,12 @@ def _mix(words: Tensor) -> Tensor:
 
 
 def fold(key: Tensor | int, part: Tensor) -> Tensor:
-    """The keys extended by one part each. Keys and parts are broadcast."""
+    """Return the keys extended by one part each. Keys and parts are broadcast."""
     return _mix((_mix(part + _GOLDEN) ^ key) + _GOLDEN)
 
 
 def draw(key: Tensor, slot: Tensor | int) -> Tensor:
-    """Element `slot` of each key's sequence of 64-bit random numbers. Keys and slots are broadcast.
+    """Return element `slot` of each key's sequence of 64-bit random numbers. Keys and slots are broadcast.
 
     >>> import torch
     >>> key = torch.tensor([signed(0xF0A625C1C1AB29D8)])
@@ -61,7 +61,7 @@ def draw(key: Tensor, slot: Tensor | int) -> Tensor:
 
 
 def high_half(key: Tensor) -> Tensor:
-    """The upper 32 bits of each key's first draw."""
+    """Return the upper 32 bits of each key's first draw."""
     return shifted(_mix(key), 32)
 
 
@@ -93,7 +93,7 @@ def unsigned_order(words: Tensor) -> Tensor:
 # Ragged rows without a loop over rows. Each element has its row number, and each operator runs over all elements of all
 # rows.
 def spread(counts: Tensor) -> tuple[Tensor, Tensor]:
-    """The row number of each element, and its rank in the row, for rows of `counts` elements.
+    """Return the row number of each element, and its rank in the row, for rows of `counts` elements.
 
     >>> [found.tolist() for found in spread(torch.tensor([2, 0, 3]))]
     [[0, 0, 2, 2, 2], [0, 1, 0, 1, 2]]
@@ -117,7 +117,7 @@ def counts_of(kept: Tensor, counts: Tensor) -> Tensor:
 
 
 def place(starts: Tensor, counts: Tensor, rows: Tensor, ranks: Tensor) -> Tensor:
-    """The positions of elements that are given by row and rank.
+    """Return the positions of elements that are given by row and rank.
 
     A row consists of consecutive pieces. `starts` and `counts` are [pieces, rows].
 
@@ -134,7 +134,7 @@ def place(starts: Tensor, counts: Tensor, rows: Tensor, ranks: Tensor) -> Tensor
 
 
 def lower_bound(values: Tensor, low: Tensor, high: Tensor, bound: Tensor | int, steps: int) -> Tensor:
-    """The index of the first of the ascending values[low:high] that is not less than `bound`, or `high`.
+    """Return the index of the first of the ascending values[low:high] that is not less than `bound`, or `high`.
 
     This is a binary search per element, with `steps` steps. No range may be longer than 2^steps - 1.
 
@@ -152,7 +152,7 @@ def lower_bound(values: Tensor, low: Tensor, high: Tensor, bound: Tensor | int, 
 
 
 def order_in_rows(rows: Tensor, *keys: Tensor) -> Tensor:
-    """The order that sorts the elements of each row by these keys, then by position.
+    """Return the order that sorts the elements of each row by these keys, then by position.
 
     The first key is the most significant.
 
@@ -167,7 +167,7 @@ def order_in_rows(rows: Tensor, *keys: Tensor) -> Tensor:
 
 
 def chunks(sizes: Tensor, most: int) -> list[tuple[int, int]]:
-    """Ranges of rows with about `most` elements each. A row is never divided.
+    """Return ranges of rows with about `most` elements each. A row is never divided.
 
     >>> chunks(torch.tensor([3, 3, 0, 9, 1]), most=5)
     [(0, 2), (2, 4), (4, 5)]
@@ -226,7 +226,7 @@ def past(chosen: Tensor, ranks: Tensor) -> Tensor:
 
 
 def is_among(values: Tensor, ranks: Tensor) -> Tensor:
-    """Whether each rank is among the ascending values of its row. Both are [rows, …], with at least one value per row.
+    """Return whether each rank is among the ascending values of its row. Both are [rows, …], with one or more values.
 
     >>> is_among(torch.tensor([[1, 5, FAR]]), torch.tensor([[0, 1, 5, 6]])).tolist()
     [[False, True, True, False]]
@@ -237,7 +237,7 @@ def is_among(values: Tensor, ranks: Tensor) -> Tensor:
 
 # Local ids by first appearance, from a stable sort, which gives the same result on every device.
 def number(known: Tensor, met: Tensor) -> tuple[Tensor, Tensor]:
-    """The local ids of `met`, and the indices of new ids in `met`, by first appearance.
+    """Return the local ids of `met`, and the indices of new ids in `met`, by first appearance.
 
     Args:
         known: Ids that already have a local id, which is their index in this tensor.
@@ -281,7 +281,7 @@ def _race_lengths(bits: Tensor, table: Tensor) -> Tensor:
 
 
 def race(bits: Tensor, weights: Tensor, table: Tensor) -> Tensor:
-    """The finishing time of each edge in an exponential race, computed from its 32 random bits and its weight.
+    """Return the finishing time of each edge in an exponential race, computed from its 32 random bits and its weight.
 
     The lowest times win.
     """
@@ -289,12 +289,12 @@ def race(bits: Tensor, weights: Tensor, table: Tensor) -> Tensor:
 
 
 def priority(bits: Tensor, weights: Tensor) -> Tensor:
-    """The priority (bits + 1/2) / weight of each edge. The edges with the lowest priorities are drawn."""
+    """Return the priority (bits + 1/2) / weight of each edge. The edges with the lowest priorities are drawn."""
     return (bits.to(torch.float64) + 0.5) / weights
 
 
 def heavy(weights: Tensor, most: Tensor) -> Tensor:
-    """The weights as integers, in units of 2^-32 of `most`, or 0 if `most` is 0.
+    """Return the weights as integers, in units of 2^-32 of `most`, or 0 if `most` is 0.
 
     >>> heavy(torch.tensor([0.5, 3.0, 0.0]), torch.tensor([1.0, 3.0, 0.0])).tolist()
     [2147483648, 4294967296, 0]

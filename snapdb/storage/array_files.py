@@ -145,7 +145,7 @@ _SECOND = _Files("memory.max", "memory.current", ("active_file", "inactive_file"
 
 
 def available_memory() -> int:
-    """The bytes of memory available to this process within its control groups' limits, including the page cache.
+    """Return the bytes of memory available to this process within its control groups' limits, including the page cache.
 
     >>> available_memory() > 0
     True
@@ -154,7 +154,7 @@ def available_memory() -> int:
 
 
 def _of_machine() -> int:
-    """MemAvailable on Linux, and the total physical memory on other systems."""
+    """Return MemAvailable on Linux, and the total physical memory on other systems."""
     with suppress(OSError):
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
@@ -163,12 +163,12 @@ def _of_machine() -> int:
 
 
 def memory_limit() -> int | None:
-    """The smallest memory limit, in bytes, of this process's control groups, or None if no group has a limit."""
+    """Return the smallest memory limit, in bytes, of this process's control groups, or None if no group has a limit."""
     return min((group.limit for group in _of_groups()), default=None)
 
 
 def _of_groups() -> Iterator[_GroupMemory]:
-    """The limit and the free bytes of each control group with a limit, from this process's group up to the root."""
+    """Yield the limit and free bytes of each control group with a limit, from this process's group up to the root."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -182,7 +182,7 @@ def _of_groups() -> Iterator[_GroupMemory]:
 
 
 def _of_branch(root: Path, path: str, files: _Files) -> Iterator[_GroupMemory]:
-    """The limit and the free bytes of a group and its parents.
+    """Yield the limit and the free bytes of a group and its parents.
 
     A container may see its own group as the root, so some parents may be missing.
     """
@@ -226,12 +226,12 @@ def drop_cached_pages(path: Path) -> None:
 
 
 def lacks_huge_pages(arrays: Iterable[Array]) -> bool:
-    """Whether any of these arrays is large enough for huge pages but the kernel does not provide them."""
+    """Return whether any of these arrays is large enough for huge pages but the kernel does not provide them."""
     return not has_huge_pages() and any(array.nbytes >= _HUGE_PAGE for array in arrays)
 
 
 def has_huge_pages() -> bool:
-    """Whether the kernel provides huge pages for maps that request them.
+    """Return whether the kernel provides huge pages for maps that request them.
 
     For files, the file system must also support them.
     """
@@ -266,7 +266,7 @@ def _advise(array: Array, advice: str) -> None:
 
 
 def _root(array: Array) -> object:
-    """The object that owns an array's memory."""
+    """Return the object that owns an array's memory."""
     owner: object = array
     while isinstance(owner, np.ndarray):
         owner = owner.base
@@ -283,7 +283,7 @@ class _Place(NamedTuple):
 
 
 def same_values(one: Array, other: Array) -> bool:
-    """Whether two arrays are equal. Mapped arrays are compared by file region, because published files never change."""
+    """Return whether two arrays are equal. Mapped arrays are compared by file region: published files never change."""
     if one is other or one.dtype != other.dtype or one.shape != other.shape:
         return one is other
     places = _place(one), _place(other)
@@ -293,7 +293,7 @@ def same_values(one: Array, other: Array) -> bool:
 
 
 def in_order(array: Array) -> Array:
-    """A read-only array with the same values, for one sequential pass.
+    """Return a read-only array with the same values, for one sequential pass.
 
     A large file gets a separate map with sequential readahead, because the map that other readers use is advised for
     random access.
@@ -312,7 +312,7 @@ def in_order(array: Array) -> Array:
 
 
 def _place(array: Array) -> _Place | None:
-    """The file region of an array, or None if it has no named file or its values are not contiguous."""
+    """Return the file region of an array, or None if it has no named file or its values are not contiguous."""
     root: Any = array
     while isinstance(root.base, np.ndarray):
         root = root.base
@@ -323,7 +323,7 @@ def _place(array: Array) -> _Place | None:
 
 
 def temporary_bytes(folder: Path, size: int, what: str, remedy: str) -> UInt8s:
-    """An array of `size` zeros in an unnamed file. It can be larger than memory, and the file is freed with the array.
+    """Return an array of `size` zeros in an unnamed file, which can be larger than memory and is freed with the array.
 
     Args:
         folder: The folder in which the file is created.

@@ -31,7 +31,7 @@ class ArtifactSpec(NamedTuple):
     """The version of the tables."""
 
     def anew(self) -> ArtifactSpec:
-        """The same content under a new digest, so that it is rebuilt."""
+        """Return the same content under a new digest, so that it is rebuilt."""
         return self._replace(digest=digest_of(self.digest, fresh_name()))
 
 
@@ -49,7 +49,7 @@ class CachedArtifact(NamedTuple):
 
 
 def digest_of(*facts: object) -> str:
-    """A digest of JSON values.
+    """Return a digest of JSON values.
 
     >>> digest_of("topology", 3) == digest_of("topology", 3) != digest_of("topology", 4)
     True
@@ -58,13 +58,13 @@ def digest_of(*facts: object) -> str:
 
 
 def find_artifact(catalog_db: CatalogDb, digest: str) -> CachedArtifact | None:
-    """The artifact with the given digest (possibly a patch), or None if it does not exist."""
+    """Return the artifact with the given digest (possibly a patch), or None if it does not exist."""
     rows = catalog_db.rows("SELECT path, version, base FROM artefacts WHERE digest = ?", (digest,))
     return _artifact(catalog_db.db_dir, rows[0]) if rows else None
 
 
 def locate_artifact(catalog_db: CatalogDb, digest: str) -> Path | None:
-    """The path of the artifact with the given digest, or None if it does not exist.
+    """Return the path of the artifact with the given digest, or None if it does not exist.
 
     Does not read the artifact's files.
     """
@@ -73,7 +73,7 @@ def locate_artifact(catalog_db: CatalogDb, digest: str) -> Path | None:
 
 
 def nearest_artifact(catalog_db: CatalogDb, wanted: ArtifactSpec, *, whole: bool = True) -> CachedArtifact | None:
-    """The artifact of the family whose version is closest to the requested one. With `whole`, patches are excluded."""
+    """Return the family's artifact with the version closest to the requested one. `whole` excludes patches."""
     rows = catalog_db.rows(
         f"SELECT path, version, base FROM artefacts WHERE family = ? {'AND base IS NULL' if whole else ''} "
         "ORDER BY abs(version - ?), version DESC, base IS NOT NULL LIMIT 1",
@@ -115,7 +115,7 @@ def find_or_build(
 
 
 def _artifact(db_dir: DatabaseDir, row: Any) -> CachedArtifact:
-    """The artifact in a catalog row."""
+    """Return the artifact in a catalog row."""
     path = db_dir.inside(row["path"])
     base = None if row["base"] is None else db_dir.inside(row["base"])
     return CachedArtifact(path, row["version"] or 0, base, read_manifest(path))

@@ -44,7 +44,7 @@ class CacheReport:
 
 
 def this_process() -> str:
-    """A name for this process that is unique since the machine was booted."""
+    """Return a name for this process that is unique since the machine was booted."""
     return _process(os.getpid()) or f"{os.getpid()}."
 
 
@@ -67,7 +67,7 @@ class CacheReports:
             new.replace(path)
 
     def read(self, cache: int | None = None) -> tuple[CacheReport, ...]:
-        """The last report of each stream, for one cache or for all caches."""
+        """Return the last report of each stream, for one cache or for all caches."""
         return tuple(report for _, report in self._reports() if report is not None and cache in (None, report.cache))
 
     def clear(self, cache: int | None = None) -> int:
@@ -84,14 +84,14 @@ class CacheReports:
         return len(stale)
 
     def _reports(self) -> Iterator[tuple[Path, CacheReport | None]]:
-        """Each file with its report, or with None if it is damaged, for example by a power failure."""
+        """Yield each file with its report, or with None if it is damaged, for example by a power failure."""
         for path in self._listed("*.json"):
             with suppress(OSError):  # another process removed it
                 if path.is_file():
                     yield path, _read(path)
 
     def _unfinished(self) -> list[Path]:
-        """The unfinished files of processes that died while writing them."""
+        """Return the unfinished files of processes that died while writing them."""
         paths: list[Path] = []
         for path in self._listed("*.new"):
             with suppress(OSError):
@@ -99,14 +99,14 @@ class CacheReports:
         return paths
 
     def _listed(self, names: str) -> list[Path]:
-        """The files that match a pattern, or none if the folder cannot be read, because reports are not essential."""
+        """Return the files that match a pattern, or none if the folder cannot be read. Reports are not essential."""
         with suppress(OSError):
             return sorted((self.db_dir.path / _FOLDER).glob(names))
         return []
 
 
 def _read(path: Path) -> CacheReport | None:
-    """The report in a file, or None if it is invalid."""
+    """Return the report in a file, or None if it is invalid."""
     if path.stat().st_size > _LONGEST:
         return None
     with suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -116,7 +116,7 @@ def _read(path: Path) -> CacheReport | None:
 
 
 def _is_sound(report: CacheReport) -> bool:
-    """Whether every value has a valid type and range, because readers add up and format the values."""
+    """Return whether every value has a valid type and range, because readers add up and format the values."""
     process, stats = report.process, asdict(report.stats)
     error, ages = stats.pop("error"), (stats.pop("seconds"), stats.pop("age") or 0.0)
     counts = (report.cache, report.generation, stats.pop("batch") or 0, *stats.values())
@@ -131,7 +131,7 @@ def _is_sound(report: CacheReport) -> bool:
 
 
 def _process(number: int) -> str | None:
-    """The name of a process: its id and, because ids are reused, its start time. None if it does not exist."""
+    """Return the name of a process: its id and, because ids are reused, its start time. None if it does not exist."""
     with suppress(OSError):
         status = Path(f"/proc/{number}/stat").read_text()
         return f"{number}.{status.rpartition(')')[2].split()[19]}"

@@ -57,17 +57,17 @@ class Disk:
 
 
 def fresh_name() -> str:
-    """A unique name."""
+    """Return a unique name."""
     return uuid.uuid4().hex
 
 
 def hidden_beside(path: Path) -> Path:
-    """A new hidden path in the same directory, and thus on the same file system, where a rename is atomic."""
+    """Return a new hidden path in the same directory, and thus on the same file system, where a rename is atomic."""
     return path.parent / f".{fresh_name()[:12]}.{path.name[-_KEPT:]}"
 
 
 def is_hidden_beside(path: Path) -> bool:
-    """Whether a path was returned by `hidden_beside`.
+    """Return whether a path was returned by `hidden_beside`.
 
     >>> is_hidden_beside(hidden_beside(Path("/data/june"))), is_hidden_beside(Path("/data/.june"))
     (True, False)
@@ -76,7 +76,7 @@ def is_hidden_beside(path: Path) -> bool:
 
 
 def hash_file(path: Path) -> tuple[int, str]:
-    """The size of a file in bytes and its SHA-256, in hexadecimal."""
+    """Return the size of a file in bytes and its SHA-256, in hexadecimal."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(1 << 20):
@@ -85,7 +85,7 @@ def hash_file(path: Path) -> tuple[int, str]:
 
 
 def unwritten(path: Path, reason: str) -> DatabaseError:
-    """The error for a database file or folder that cannot be written. `reason` is the system's message.
+    """Return the error for a database file or folder that cannot be written. `reason` is the system's message.
 
     >>> unwritten(Path("t.parquet"), "No space left on device").code
     'disk-full'
@@ -114,7 +114,7 @@ class MeteredDisk(Disk):
         self._lock = threading.Lock()
 
     def taken(self) -> int:
-        """The total size in bytes of the files written since the last call."""
+        """Return the total size in bytes of the files written since the last call."""
         with self._lock:
             sizes, self._sizes = self._sizes, {}
         return sum(sizes.values())

@@ -53,13 +53,13 @@ class OrphanFile(NamedTuple):
 
 
 def referenced_paths(connection: sqlite3.Connection) -> set[str]:
-    """The paths that the catalog names, except pending deletes."""
+    """Return the paths that the catalog names, except pending deletes."""
     tables = ("segments", "id_segments", "artefacts", "snapshots")
     return {row["path"] for row in connection.execute(" UNION ALL ".join(f"SELECT path FROM {t}" for t in tables))}
 
 
 def referenced_dirs(db_dir: DatabaseDir, snapshots: Iterable[Row]) -> tuple[set[str], str | None]:
-    """The artifacts used by snapshots, which are given as catalog rows, and the reason if the set may be incomplete."""
+    """Return the artifacts used by snapshots (given as catalog rows), and the reason if the set may be incomplete."""
     used: set[str] = set()
     unread: str | None = None
     for row in snapshots:
@@ -71,7 +71,7 @@ def referenced_dirs(db_dir: DatabaseDir, snapshots: Iterable[Row]) -> tuple[set[
 
 
 def find_orphans(db_dir: DatabaseDir, known: set[str], before: int) -> list[OrphanFile]:
-    """The files and directories of the database that are not `known` and were last written before a time.
+    """Return the files and directories of the database that are not `known` and were last written before a time.
 
     Args:
         db_dir: The database directory.
@@ -83,12 +83,12 @@ def find_orphans(db_dir: DatabaseDir, known: set[str], before: int) -> list[Orph
 
 
 def size_of(path: Path) -> int:
-    """The size in bytes of a file, or of all files in a directory. 0 if the path does not exist."""
+    """Return the size in bytes of a file, or of all files in a directory. 0 if the path does not exist."""
     return _bytes(_stats(path))
 
 
 def _orphan_file(db_dir: DatabaseDir, path: Path) -> OrphanFile | None:
-    """A path with its size and last write time, or None if it was removed concurrently."""
+    """Return a path with its size and last write time, or None if it was removed concurrently."""
     stats = list(_stats(path))
     if not stats:
         return None
@@ -97,12 +97,12 @@ def _orphan_file(db_dir: DatabaseDir, path: Path) -> OrphanFile | None:
 
 
 def _bytes(stats: Iterable[os.stat_result]) -> int:
-    """The total size of files in bytes, excluding directories."""
+    """Return the total size of files in bytes, excluding directories."""
     return sum(s.st_size for s in stats if not stat.S_ISDIR(s.st_mode))
 
 
 def _stats(path: Path) -> Iterator[os.stat_result]:
-    """The status of the files in a directory, or of the path itself if it is a file, a link or an empty directory."""
+    """Yield the status of the files in a directory, or of the path if it is a file, a link or an empty directory."""
     directory = path.is_dir() and not path.is_symlink()
     for each in (list(_files(path)) if directory else []) or [path]:
         try:
@@ -112,7 +112,7 @@ def _stats(path: Path) -> Iterator[os.stat_result]:
 
 
 def _paths(db_dir: DatabaseDir) -> Iterator[Path]:
-    """Every file or published directory in the database, including staging directories and spills of dead processes."""
+    """Yield all files and published directories of the database, including staging and dead processes' spills."""
     for folder, depth in _DEPTHS.items():
         yield from _files(db_dir.path / folder) if depth is None else _at_depth(db_dir.path / folder, depth)
     for path in _children(db_dir.path):
@@ -122,13 +122,13 @@ def _paths(db_dir: DatabaseDir) -> Iterator[Path]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """The files in a folder, at any depth."""
+    """Yield the files in a folder, at any depth."""
     for directory, _, names in os.walk(folder):
         yield from (Path(directory, name) for name in names)
 
 
 def _at_depth(folder: Path, depth: int) -> Iterator[Path]:
-    """The entries at a depth of a folder, and the files and links above that depth."""
+    """Yield the entries at a depth of a folder, and the files and links above that depth."""
     for path in _children(folder):
         if depth == 1 or path.is_symlink() or not path.is_dir():
             yield path
@@ -137,7 +137,7 @@ def _at_depth(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def _children(folder: Path) -> list[Path]:
-    """The entries of a folder, or none if it cannot be read."""
+    """Return the entries of a folder, or none if it cannot be read."""
     try:
         return list(folder.iterdir())
     except OSError:
@@ -145,7 +145,7 @@ def _children(folder: Path) -> list[Path]:
 
 
 def _is_alive(process: int) -> bool:
-    """Whether a process exists."""
+    """Return whether a process exists."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -173,7 +173,7 @@ class _Unreferenced(NamedTuple):
 def _find_unreferenced(
     catalog_db: CatalogDb, moment: int, grace: int, replaced: Iterable[str] = ()
 ) -> list[_Unreferenced]:
-    """Every unreferenced file or directory.
+    """Return every unreferenced file or directory.
 
     Args:
         catalog_db: The catalog.
@@ -346,7 +346,7 @@ def remove_unused_artifacts(catalog_db: CatalogDb, before: int) -> list[str]:
 
 
 def _references(connection: Connection) -> tuple[list[Row], dict[str, str | None]]:
-    """The rows of snapshots, and a mapping from artifact paths to families."""
+    """Return the rows of snapshots, and a mapping from artifact paths to families."""
     snapshots = connection.execute("SELECT name, path FROM snapshots ORDER BY id").fetchall()
     shared = {row["path"]: row["family"] for row in connection.execute("SELECT path, family FROM artefacts")}
     return snapshots, shared
@@ -355,7 +355,7 @@ def _references(connection: Connection) -> tuple[list[Row], dict[str, str | None
 def _used(
     db_dir: DatabaseDir, snapshots: Iterable[Row], shared: Mapping[str, str | None]
 ) -> tuple[set[str], str | None]:
-    """The artifacts that snapshots use, and the reason if the set may be incomplete."""
+    """Return the artifacts that snapshots use, and the reason if the set may be incomplete."""
     used, unread = referenced_dirs(db_dir, snapshots)
     return used | {path for path, family in shared.items() if str(family).removeprefix("outgoing:") in used}, unread
 
@@ -375,6 +375,6 @@ def _garbage(db_dir: DatabaseDir, path: str, age: int, grace: int) -> _Unreferen
 
 
 def _is_aged(db_dir: DatabaseDir, path: str, before: int) -> bool:
-    """Whether an artifact is older than a time, or incomplete."""
+    """Return whether an artifact is older than a time, or incomplete."""
     manifest = db_dir.inside(path) / MANIFEST
     return not manifest.exists() or manifest.stat().st_mtime_ns // 1000 <= before

@@ -71,7 +71,7 @@ def publishing(disk: Disk, final: Path, facts: Metadata) -> Iterator[Path]:
 
 
 def _settled(disk: Disk, paths: Sequence[Path]) -> dict[str, dict[str, Any]]:
-    """The size and SHA-256 of each file. Threads hash the files while they are synced one after another."""
+    """Return the size and SHA-256 of each file. Threads hash the files while they are synced one after another."""
     with ThreadPoolExecutor(_THREADS) as pool:
         hashes = [pool.submit(hash_file, path) for path in paths]
         for path in paths:
@@ -81,12 +81,12 @@ def _settled(disk: Disk, paths: Sequence[Path]) -> dict[str, dict[str, Any]]:
 
 
 def _seal(content: Metadata) -> str:
-    """The SHA-256 of a manifest's content, which is its `seal` entry."""
+    """Return the SHA-256 of a manifest's content, which is its `seal` entry."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _unsealed(manifest: Metadata) -> Metadata:
-    """A manifest's content, without the seal.
+    """Return a manifest's content, without the seal.
 
     Raises:
         ValueError: The seal does not match. A format 1 manifest has no seal.
@@ -124,11 +124,11 @@ class PublishedDir:
         return manifest
 
     def has(self, name: str) -> bool:
-        """Whether the manifest lists a file. The file itself may be missing."""
+        """Return whether the manifest lists a file. The file itself may be missing."""
         return name in self.manifest["files"]
 
     def checked(self, name: str) -> Path:
-        """The path of a file, after checking that it has the listed size.
+        """Return the path of a file, after checking that it has the listed size.
 
         Raises:
             CorruptError: The file is missing, has another size, or is not listed.
@@ -151,7 +151,7 @@ class PublishedDir:
         return path
 
     def array(self, name: str) -> Array:
-        """The array in a file, memory-mapped read-only.
+        """Return the array in a file, memory-mapped read-only.
 
         Raises:
             CorruptError: The file is missing, has another size than listed, or its header is damaged.
@@ -172,7 +172,7 @@ def read_manifest(directory: Path) -> Metadata:
 
 
 def map_array(path: Path) -> Array:
-    """The array in a .npy file, memory-mapped read-only.
+    """Return the array in a .npy file, memory-mapped read-only.
 
     Raises:
         CorruptError: The header of the file cannot be read.
@@ -188,7 +188,7 @@ def map_array(path: Path) -> Array:
 
 
 def _unread(path: Path, error: Exception) -> DatabaseError:
-    """The error for a file that cannot be read but is not necessarily damaged."""
+    """Return the error for a file that cannot be read but is not necessarily damaged."""
     if isinstance(error, OSError) and error.errno in _REFUSED:
         return DatabaseError(
             f"cannot read {path}: {error.strerror}; check its permissions, and the limits of this process (ulimit -a)",
@@ -198,7 +198,7 @@ def _unread(path: Path, error: Exception) -> DatabaseError:
 
 
 def directory_bytes(directory: Path) -> int:
-    """The total size in bytes of the files in a published directory."""
+    """Return the total size in bytes of the files in a published directory."""
     return sum(path.stat().st_size for path in directory.iterdir())
 
 
@@ -236,7 +236,7 @@ def parse_manifest(directory: Path) -> _ParsedManifest:
 
 
 def _directories(layout: dict[str, Any]) -> tuple[str, ...]:
-    """The distinct shared directories that a snapshot's layout names."""
+    """Return the distinct shared directories that a snapshot's layout names."""
     elements = (*layout["vertices"], *layout["edges"])
     parts = [element.get(key) for element in elements for key in _PARTS]
     parts += [path for element in layout["vertices"] for path in element.get("history", ())]
@@ -292,7 +292,7 @@ class FolderWriter:
             raise self._refused(error) from error
 
     def file(self, name: str) -> Path:
-        """The path to write a file to, given its path in the folder. Its parent directories are created."""
+        """Return the path to write a file to, given its path in the folder. Its parent directories are created."""
         path = self._staging / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
@@ -369,7 +369,7 @@ class FolderWriter:
             )
 
     def _refused(self, error: OSError) -> InputError:
-        """The error to raise if a folder cannot be written."""
+        """Return the error to raise if a folder cannot be written."""
         reason = error.strerror or error
         if not self.target.parent.is_dir():
             reason = "its parent folder does not exist"
@@ -409,7 +409,7 @@ class Folder(NamedTuple):
 
 
 def file_name(name: str) -> str:
-    """A file name for a name in the database. All characters except letters, digits, spaces, -, _ and . are escaped.
+    """Return a file name for a name in the database. Escapes all except letters, digits, spaces, -, _ and .
 
     >>> file_name("week 3"), file_name("in/out"), file_name("..")
     ('week 3', 'in%2Fout', '%2E.')
@@ -469,7 +469,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
 
 
 def _facts(facts: Metadata) -> dict[str, Any]:
-    """A file's entry in the manifest, after checking that the path is in the folder."""
+    """Return a file's entry in the manifest, after checking that the path is in the folder."""
     name = PurePosixPath(facts["path"])
     if name.is_absolute() or ".." in name.parts or not name.parts:
         raise ValueError(f"it refers to {facts['path']!r}, a file elsewhere")
@@ -477,7 +477,7 @@ def _facts(facts: Metadata) -> dict[str, Any]:
 
 
 def _names(folder: Path) -> set[str]:
-    """The paths of all files and links in a folder, at any depth, relative to the folder."""
+    """Return the paths of all files and links in a folder, at any depth, relative to the folder."""
     names: set[str] = set()
     for path, folders, files in os.walk(folder):
         inside = Path(path).relative_to(folder)

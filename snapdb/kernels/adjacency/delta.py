@@ -75,7 +75,7 @@ class _Row(NamedTuple):
 
 @kernel
 def is_delta(base_indptr: Int64s, edges: int, nodes: Int64s, kept: Int64s, indptr: Int64s, held: int) -> bool:
-    """Whether nodes ascend, their rows partition the `held` edges, and each node keeps at most its whole base row."""
+    """Return whether nodes ascend, rows partition the `held` edges, and no node keeps more than its base row."""
     before = np.int64(-1)
     if indptr[0] != 0 or indptr[nodes.size] != held:
         return False
@@ -89,7 +89,7 @@ def is_delta(base_indptr: Int64s, edges: int, nodes: Int64s, kept: Int64s, indpt
 
 @kernel
 def _stretch(indptr: Int64s, edges: int, node: _Number) -> tuple[_Number, _Number]:
-    """The start and the length of a base row.
+    """Return the start and the length of a base row.
 
     A node beyond the base has an empty row. A damaged row has length -1.
     """
@@ -101,7 +101,7 @@ def _stretch(indptr: Int64s, edges: int, node: _Number) -> tuple[_Number, _Numbe
 
 @kernel
 def _list(lists: Lists, at: _Number, node: _Number) -> tuple[_Number, _Number, _Number]:
-    """The range of a node's list, and the index of the next list.
+    """Return the range of a node's list, and the index of the next list.
 
     `at` is the first list whose node is not less than the given node.
     """
@@ -112,20 +112,20 @@ def _list(lists: Lists, at: _Number, node: _Number) -> tuple[_Number, _Number, _
 
 @kernel
 def _least(lists: Lists, at: _Number, other: _Number) -> _Number:
-    """The smaller of `other` and the node of list `at`."""
+    """Return the smaller of `other` and the node of list `at`."""
     return min(lists.nodes[at], other) if at < lists.nodes.size else other
 
 
 @kernel
 def _key(keys: Keys, p: int | _Number) -> tuple[_Number, _Number]:
-    """The (time, edge id) at a position, or (edge id, edge id) if edges have no time."""
+    """Return the (time, edge id) at a position, or (edge id, edge id) if edges have no time."""
     number = np.int64(keys.edge_id[p])
     return (keys.time[p] if keys.time.size else number), number
 
 
 @kernel
 def _key_at(p: int | _Number, row: _Row, base: Base, old: Lists) -> tuple[_Number, _Number]:
-    """The time and edge id at a position of a logical row."""
+    """Return the time and edge id at a position of a logical row."""
     if p < row.length:
         return _key(base.keys, row.start + p)
     return _key(old.keys, row.low + p - row.length)

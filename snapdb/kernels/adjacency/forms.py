@@ -108,7 +108,7 @@ def row_arrays(
 
 
 def live_arrays(words: UInt64s) -> LiveArrays:
-    """A bitmap of physical positions with its rank directory."""
+    """Return a bitmap of physical positions with its rank directory."""
     plain = plain_array(words, np.uint64)
     return LiveArrays(plain, plain_array(rank_blocks(plain), np.int64))
 
@@ -116,7 +116,7 @@ def live_arrays(words: UInt64s) -> LiveArrays:
 def delta_arrays(
     touched: Int64s, kept: Int64s, indptr: Int64s, indices: Array, nodes: int, kind: npt.DTypeLike
 ) -> DeltaArrays:
-    """The arrays of a delta on a base whose indices have dtype `kind`. `touched` contains ascending nodes.
+    """Return the arrays of a delta on a base whose indices have dtype `kind`. `touched` contains ascending nodes.
 
     Raises:
         CorruptError: The nodes do not ascend, or a node is not in 0 ≤ id < nodes or has no row.
@@ -152,14 +152,14 @@ def _mark(touched: Int64s, nodes: int, bits: UInt64s, ranks: Int64s) -> bool:
 
 
 def plain_array(values: Array, kind: npt.DTypeLike) -> Array:
-    """A contiguous, read-only view or copy, because numba compiles a kernel for each array layout and mutability."""
+    """Return a contiguous, read-only view or copy, because each layout and mutability compiles another variant."""
     plain = np.ascontiguousarray(values, dtype=kind).view()
     plain.flags.writeable = False
     return plain
 
 
 def parts_of(values: ByPosition) -> tuple[Array, Array | None]:
-    """The values of the base, and the values of the delta or None."""
+    """Return the values of the base, and the values of the delta or None."""
     if isinstance(values, np.ndarray):
         return values, None
     return (values[0], values[1]) if isinstance(values, tuple) else (values.base, values.delta)
@@ -191,7 +191,7 @@ def column_arrays(values: ByPosition | None, kind: npt.DTypeLike, rows: RowArray
 
 @kernel
 def has_values(column: ColumnArrays) -> bool:
-    """Whether a column has values. It has none if it is not needed or if there are no edges."""
+    """Return whether a column has values. It has none if it is not needed or if there are no edges."""
     return column.base.size + column.delta.size > 0
 
 
@@ -199,13 +199,13 @@ def has_values(column: ColumnArrays) -> bool:
 # refresh must not copy.
 @kernel
 def value_at(column: ColumnArrays, position: int | np.int64) -> Any:
-    """The value of a column at a physical position."""
+    """Return the value of a column at a physical position."""
     base = column.base
     return base[position] if position < base.size else column.delta[position - base.size]
 
 
 @kernel
 def neighbor_at(rows: RowArrays, position: int | np.int64) -> np.int64:
-    """The stored neighbour id at a physical position. A damaged id may be out of range."""
+    """Return the stored neighbour id at a physical position. A damaged id may be out of range."""
     base = rows.indices
     return np.int64(base[position]) if position < base.size else np.int64(rows.delta.indices[position - base.size])

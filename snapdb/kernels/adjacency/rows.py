@@ -76,7 +76,7 @@ def logical_parts(rows: RowArrays, most: int = 1 << 22) -> Iterator[RowRange]:
 
 
 def neighbors_of(rows: RowArrays, positions: Int64s) -> Array:
-    """The stored neighbour ids at physical positions."""
+    """Return the stored neighbour ids at physical positions."""
     return read_parts(rows.indices, rows.delta.indices, positions)
 
 
@@ -172,7 +172,7 @@ def _search(
 
 @kernel
 def count_before(times: Int64s, first: _Number, count: _Number, stop: _Number) -> _Number:
-    """The number of times less than `stop`, among `count` ascending times from index `first` on.
+    """Return the number of times less than `stop`, among `count` ascending times from index `first` on.
 
     This is a branchless binary search. Its control flow depends only on `count`, so no branch is mispredicted.
     """
@@ -186,7 +186,7 @@ def count_before(times: Int64s, first: _Number, count: _Number, stop: _Number) -
 
 @kernel
 def are_rows(starts: Int64s, ends: Int64s, indices: Array, nodes: int) -> bool:
-    """Whether rows partition a prefix of `indices` in order, and all indices are in 0 ≤ id < nodes."""
+    """Return whether rows partition a prefix of `indices` in order, and all indices are in 0 ≤ id < nodes."""
     before = np.int64(0)
     for v in range(starts.size):
         start, end = starts[v], ends[v]
@@ -269,7 +269,7 @@ def mark_changed(before: RowArrays, after: RowArrays, same_delta: bool, nodes: I
 
 @kernel
 def _same_bits(words: UInt64s, others: UInt64s, start: int, count: int) -> bool:
-    """Whether two bitmaps have the same `count` bits from `start` on."""
+    """Return whether two bitmaps have the same `count` bits from `start` on."""
     stop = start + count
     for begin in range(start, stop, 64):
         end = min(begin + 64, stop)

@@ -140,7 +140,7 @@ def select_edges(
 
 
 def full_bitmap(rows: RowArrays) -> UInt64s:
-    """A bitmap of physical positions. A bit is set if a logical row contains the position."""
+    """Return a bitmap of physical positions. A bit is set if a logical row contains the position."""
     return select_edges(rows).words
 
 
@@ -237,7 +237,7 @@ def _select_ranges(
 
 
 def _flags(values: Bools | None) -> Bools:
-    """Flags in the form that kernels read: an empty array for None, and a single False for an array without ids."""
+    """Return flags in the form that kernels read: an empty array for None, and one False for an array without ids."""
     if values is None:
         return plain_array(np.empty(0), np.bool_)
     return plain_array(values if values.size else np.zeros(1), np.bool_)

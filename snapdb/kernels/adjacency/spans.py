@@ -33,7 +33,7 @@ PLAIN_FIELDS = 2
 
 @kernel
 def is_plain(rows: RowArrays) -> bool:
-    """Whether rows consist only of a base in which every position is live."""
+    """Return whether rows consist only of a base in which every position is live."""
     return rows.degrees.size == 0 and rows.live.words.size == 0 and rows.delta.touched.size == 0
 
 
@@ -62,7 +62,7 @@ def locate(rows: RowArrays, nodes: Int64s, low: int, high: int, last: int, spans
 
 @kernel
 def _base_range(indptr: Int64s, node: np.int64) -> tuple[np.int64, np.int64]:
-    """The start and length of a node's base row, which is empty for a node beyond the base."""
+    """Return the start and length of a node's base row, which is empty for a node beyond the base."""
     if node >= indptr.size - 1:
         return np.int64(0), np.int64(0)
     return indptr[node], indptr[node + 1] - indptr[node]
@@ -188,7 +188,7 @@ def locate_range(rows: RowArrays, low: int, count: int, nodes: Int64s, spans: In
 
 @kernel
 def is_whole(spans: Int64s, span: int | np.int64) -> bool:
-    """Whether a located row is a single range of live positions in the base.
+    """Return whether a located row is a single range of live positions in the base.
 
     In such a row, ranks and positions differ by a constant.
     """

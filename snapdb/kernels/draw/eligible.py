@@ -105,13 +105,13 @@ class Frontier(NamedTuple):
 
 @kernel
 def tree_of(frontier: Frontier, i: int) -> _Number:
-    """The tree of a frontier node, or 0 if trees are not disjoint."""
+    """Return the tree of a frontier node, or 0 if trees are not disjoint."""
     return frontier.trees[i] if frontier.trees.size > 0 else np.int64(0)
 
 
 @kernel
 def key_in_tree(prefix: np.uint64, node: _Number, bounds: TimeBounds, tree: _Number) -> np.uint64:
-    """The key of a node's draws. It includes the ordinal of the node's tree if trees are disjoint."""
+    """Return the key of a node's draws. It includes the ordinal of the node's tree if trees are disjoint."""
     key: np.uint64 = fold(prefix, np.uint64(node))
     if bounds.ordinals.size > 0:
         key = fold(key, np.uint64(bounds.ordinals[tree]))

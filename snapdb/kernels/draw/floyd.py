@@ -178,7 +178,7 @@ _FREE = 2**63 - 1
 
 @kernel
 def table_size(count: int) -> int:
-    """The number of slots needed to sort this many ranks."""
+    """Return the number of slots needed to sort this many ranks."""
     return 3 * count + 1
 
 
@@ -269,7 +269,7 @@ def _clear(table: Int64s, count: int, degree: int) -> float:
 
 @kernel
 def _slot_of(table: Int64s, rank: _Number, scale: float) -> _Number:
-    """The slot that contains a rank or, if there is none, the first slot from its own on without a smaller rank."""
+    """Return the slot that contains a rank or, if none does, the first slot from its own on without a smaller rank."""
     slot: _Number = np.int64(np.float64(rank) * scale)
     while table[slot] < rank:
         slot += 1

@@ -115,7 +115,7 @@ def draw_rows(
 
 @kernel
 def _needed(windows: Int64s, count: int, rule: DrawRule) -> tuple[_Number, _Number]:
-    """The maximum number of edges that a block of rows can draw, and the length of its longest row to be listed."""
+    """Return the maximum number of edges that a block of rows can draw, and the length of the longest listed row."""
     room = longest = np.int64(0)
     for span in range(count):
         total = windows[span, TOTAL]

@@ -110,7 +110,7 @@ def draw_by_rank(
 
 @kernel
 def _longest(bounds: Int64s) -> int:
-    """The length of the longest row."""
+    """Return the length of the longest row."""
     longest = np.int64(0)
     for row in range(bounds.size - 1):
         longest = max(longest, bounds[row + 1] - bounds[row])
@@ -161,7 +161,7 @@ def _pass_taken(taken: Int64s, count: int, rank: _Number) -> _Number:
 def _count_passed(
     listed: Int64s, ranks: Int64s, excluded: int, rank: _Number, order: BirthOrder, there: _Number
 ) -> _Number:
-    """The number of listed numbers that are less than the rank-th existing number that is not listed.
+    """Return the number of listed numbers that are less than the rank-th existing number that is not listed.
 
     `ranks` caches the ranks of the listed numbers. Ranks that have not been computed yet are -1.
     """
@@ -243,7 +243,7 @@ _BLOCK = 512
 
 
 def birth_order(born: Int64s) -> BirthOrder:
-    """The wavelet matrix of numbers in birth order.
+    """Return the wavelet matrix of numbers in birth order.
 
     >>> order = birth_order(np.array([30, 10, 20, 10]))
     >>> there = _count_born(order.times, 20)
@@ -286,7 +286,7 @@ def _fill(order: Int64s, words: UInt64s, zeros: Int64s, stride: int) -> None:
 
 @kernel
 def _count_born(times: Int64s, time: _Number) -> int:
-    """The number of births up to a time, inclusive."""
+    """Return the number of births up to a time, inclusive."""
     low, high = 0, times.size
     while low < high:
         middle = (low + high) >> 1
@@ -299,7 +299,7 @@ def _count_born(times: Int64s, time: _Number) -> int:
 
 @kernel
 def _ones_before(order: BirthOrder, level: int, low: _Number, high: _Number) -> tuple[_Number, _Number]:
-    """The number of set bits in a level before each of two places."""
+    """Return the number of set bits in a level before each of two places."""
     words, before = order.words, order.before
     base = level * ((order.times.size + _BLOCK - 1) // _BLOCK * _BLOCK)
     first = before[2 * (base >> 9)]
@@ -308,7 +308,7 @@ def _ones_before(order: BirthOrder, level: int, low: _Number, high: _Number) -> 
 
 @kernel
 def _rank_born(order: BirthOrder, there: _Number, number: _Number) -> _Number:
-    """The number of births among the first `there` whose number is less than `number`."""
+    """Return the number of births among the first `there` whose number is less than `number`."""
     below: _Number = np.int64(0)
     low: _Number = np.int64(0)
     high: _Number = there
@@ -325,7 +325,7 @@ def _rank_born(order: BirthOrder, there: _Number, number: _Number) -> _Number:
 
 @kernel
 def _select_born(order: BirthOrder, there: _Number, rank: _Number) -> _Number:
-    """The number that has `rank` smaller numbers among the first `there` births, 0 ≤ rank < there."""
+    """Return the number that has `rank` smaller numbers among the first `there` births, 0 ≤ rank < there."""
     number: _Number = np.int64(0)
     low: _Number = np.int64(0)
     high: _Number = there

@@ -108,7 +108,7 @@ class TreeLocalIds(NamedTuple):
 
 @kernel
 def _slot(tree: np.int64, node: np.int64, last: int) -> int:
-    """The first slot to search for a (tree, node) pair."""
+    """Return the first slot to search for a (tree, node) pair."""
     return int(np.int64(mix(np.uint64(node) ^ (np.uint64(tree) << np.uint64(32)))) & last)
 
 

@@ -81,7 +81,7 @@ class Candidates(NamedTuple):
 
 @intrinsic
 def _high_zeros(typing: Any, word: Any) -> Any:
-    """The number of leading zeros in a uint64."""
+    """Return the number of leading zeros in a uint64."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.ctlz(args[0], ir.Constant(ir.IntType(1), 0))
@@ -91,7 +91,7 @@ def _high_zeros(typing: Any, word: Any) -> Any:
 
 @kernel
 def race_score(bits: np.uint64, weight: float) -> float:
-    """The finishing time of an edge of weight > 0 in an exponential race, from the first draw of its hash key.
+    """Return the finishing time of an edge of weight > 0 in an exponential race, from the first draw of its hash key.
 
     The time is -log2 of the upper 32 bits, as an integer in units of 2^-40, divided by the weight.
     """
@@ -105,7 +105,7 @@ def race_score(bits: np.uint64, weight: float) -> float:
 
 @kernel
 def _priority_score(bits: np.uint64, weight: float) -> float:
-    """The upper 32 bits of `bits`, plus 1/2, divided by the weight, which is not 0."""
+    """Return the upper 32 bits of `bits`, plus 1/2, divided by the weight, which is not 0."""
     return (np.float64(bits >> np.uint64(32)) + 0.5) / weight
 
 
@@ -212,7 +212,7 @@ LOG_TABLE = _table()
 # k)) times on average.
 @kernel
 def comes_first(edges: Candidates, one: int, other: int) -> bool:
-    """Whether edge `one` of a row precedes edge `other`, by score, then by tie breaker, then by rank."""
+    """Return whether edge `one` of a row precedes edge `other`, by score, then by tie breaker, then by rank."""
     scores, ties = edges.scores, edges.ties
     if scores[one] != scores[other]:
         return bool(scores[one] < scores[other])
@@ -223,7 +223,7 @@ def comes_first(edges: Candidates, one: int, other: int) -> bool:
 
 @kernel
 def nth_smallest(edges: Candidates, count: int, n: int) -> int:
-    """The rank of the n-th smallest of `count` edges, 1 ≤ n ≤ count."""
+    """Return the rank of the n-th smallest of `count` edges, 1 ≤ n ≤ count."""
     heap = edges.heap
     for i in range(n):
         heap[i] = i

@@ -60,7 +60,7 @@ constant length are not mispredicted, and a misprediction costs as much as two e
 
 @kernel
 def count_edges(rows: RowArrays, fanout: int, frontier: Int64s, low: int, high: int, spans: Int64s) -> int:
-    """The number of edges that `sample_uniform` draws for frontier[low:high], or -1 if a row extends beyond its arrays.
+    """Return how many edges `sample_uniform` draws for frontier[low:high], or -1 if a row extends beyond its arrays.
 
     Writes the rows' spans to `spans` [high - low, FIELDS], from which `sample_uniform` reads them. For plain rows,
     PLAIN_FIELDS columns are enough.
@@ -224,7 +224,7 @@ def _place(rows: RowArrays, spans: Int64s, low: int, high: int, fanout: int, pos
 
 @kernel
 def _is_walked(held: int, degree: int) -> bool:
-    """Whether a pass over the dead positions skips them, in a row of `held` positions."""
+    """Return whether a pass over the dead positions skips them, in a row of `held` positions."""
     return (held - degree <= _WALKED) & (held <= _LISTED)
 
 

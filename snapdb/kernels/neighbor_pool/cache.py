@@ -96,7 +96,7 @@ class NeighborPool(NamedTuple):
 
 
 def record_width(size: int, weighted: bool) -> int:
-    """The number of fields in the record of a row with `size` edges, which is drawn under PRIORITY if `weighted`."""
+    """Return the number of fields in the record of a row with `size` edges, drawn under PRIORITY if `weighted`."""
     return HEAD + 2 * size + (2 if weighted else 0)
 
 
@@ -140,7 +140,7 @@ def find_records(
 # its sequence.
 @kernel
 def is_torn(records: Array, record: _Number, version: _Number) -> bool:
-    """Whether a record may have been written since its SEQUENCE was `version`.
+    """Return whether a record may have been written since its SEQUENCE was `version`.
 
     If so, the values read from it are invalid.
     """
@@ -212,7 +212,7 @@ def _load_copies(
 
 @kernel
 def _count_known(draft: DraftArrays, begin: int, end: int) -> tuple[_Number, _Number, _Number]:
-    """The number of known neighbours, the number of rows, and the number of rows whose first neighbour is known."""
+    """Return the numbers of known neighbours, of rows, and of rows whose first neighbour is known."""
     row_nodes = draft.row_nodes
     known = rows = hits = np.int64(0)
     for e in range(begin, end):

@@ -146,7 +146,7 @@ def _list_uncached(
 
 @kernel
 def _needed(windows: Int64s, spans: Int64s, count: int, rule: PoolRule) -> tuple[int, int]:
-    """The maximum number of edges that a block of rows can draw, and the length of its longest row to be listed."""
+    """Return the maximum number of edges that a block of rows can draw, and the length of the longest listed row."""
     room: _Number = np.int64(0)
     longest: _Number = np.int64(0)
     for span in range(count):
@@ -379,7 +379,7 @@ def _rank_all(live: LiveArrays, total: _Number, span: int, draft: DraftArrays, r
 
 @kernel
 def _rank_of(live: LiveArrays, windows: Int64s, span: _Number, position: _Number) -> _Number:
-    """The rank, among the edges in a row's ranges, of the edge at a position in one of these ranges."""
+    """Return the rank, among the edges in a row's ranges, of the edge at a position in one of these ranges."""
     words, before = live.words, live.before
     rank: _Number = np.int64(0)
     for w in range(STRETCHES):

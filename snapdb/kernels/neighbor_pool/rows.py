@@ -93,7 +93,7 @@ class PoolRow(NamedTuple):
 
 @kernel
 def row_round(keys: RowKeys, node: _Number) -> _Number:
-    """The round of a node's row."""
+    """Return the round of a node's row."""
     if keys.rounds.size > 0:
         return np.int64(keys.rounds[node])
     if keys.share == np.uint64(0):
@@ -104,7 +104,7 @@ def row_round(keys: RowKeys, node: _Number) -> _Number:
 
 @kernel
 def row_key(keys: RowKeys, round_: _Number, node: _Number) -> np.uint64:
-    """The key with which a node's row of a round is drawn."""
+    """Return the key with which a node's row of a round is drawn."""
     if keys.rounds.size > 0:
         prefix = fold(fold(fold(keys.stem, np.uint64(round_)), keys.hop), keys.kind)
     else:
@@ -180,7 +180,7 @@ def place_row(live: LiveArrays, spans: Int64s, span: int, positions: Int64s, beg
 
 @kernel
 def rank_in(live: LiveArrays, spans: Int64s, span: int, position: _Number) -> _Number:
-    """The rank, in a located row, of the edge at a position, or -1 if the edge is not in the row."""
+    """Return the rank, in a located row, of the edge at a position, or -1 if the edge is not in the row."""
     first, second, start = spans[span, BASE_START], spans[span, DELTA_START], np.int64(-1)
     rank: _Number = np.int64(-1)
     if position >= first and position - first < spans[span, BASE_LEN]:
@@ -211,7 +211,7 @@ def pass_over(chosen: Int64s, count: _Number, ranks: Int64s, begin: _Number, end
 # residual draw. The weight is one over the total probability.
 @kernel
 def weight_at(walk: WalkArrays, position: _Number) -> float:
-    """The weight of the edge at a position, or 1 if edges have no weights."""
+    """Return the weight of the edge at a position, or 1 if edges have no weights."""
     if not has_values(walk.weights):
         return 1.0
     weight: float = value_at(walk.weights, position)
@@ -260,7 +260,7 @@ def weigh(
 
 @kernel
 def _residual_chance(picks: _Number, fanout: int, total: _Number) -> float:
-    """The probability that the residual draw takes an edge that is not among the picks."""
+    """Return the probability that the residual draw takes an edge that is not among the picks."""
     return float((fanout - picks) / (total - picks)) if picks < fanout else 0.0
 
 
@@ -279,6 +279,6 @@ def first_from(values: Int64s, count: _Number, value: _Number) -> _Number:
 
 @kernel
 def _is_in(values: Int64s, count: _Number, value: _Number) -> bool:
-    """Whether the first `count` ascending values contain a value."""
+    """Return whether the first `count` ascending values contain a value."""
     place = first_from(values, count, value)
     return bool(place < count and values[place] == value)

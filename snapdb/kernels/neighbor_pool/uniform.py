@@ -150,7 +150,7 @@ def _lay_out(fanout: int, spans: Int64s, count: int, block: Int64s, edges: int) 
 # node costs O(fanout), and edges need no branch on the encoding.
 @kernel
 def _drawn_once(rule: PoolRule) -> int:
-    """The degree up to which nodes draw once from all edges, or take all of them."""
+    """Return the degree up to which nodes draw once from all edges, or take all of them."""
     return max(rule.size, rule.above) if rule.pooled == rule.fanout else rule.fanout
 
 

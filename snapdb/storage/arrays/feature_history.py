@@ -99,7 +99,7 @@ def _check_times(session: SqlSession, source: FeatureSource, spec: FeatureSpec) 
 
 
 def read_history(directory: Path, name: str) -> HistoryArrays:
-    """The arrays that `write_history` wrote, memory-mapped.
+    """Return the arrays that `write_history` wrote, memory-mapped.
 
     Raises:
         CorruptError: An array is missing, or its dtype or length does not match the other arrays. The values are not
@@ -154,7 +154,7 @@ def check_history(
 
 
 def missing_values(element: str, name: str, count: int, shown: Sequence[object]) -> DataError:
-    """The error to raise for vertices without a value."""
+    """Return the error to raise for vertices without a value."""
     who = f"1 vertex of {element} has" if count == 1 else f"{count} vertices of {element} have"
     ids = ", ".join(str(id_) for id_ in shown)
     return DataError(
@@ -168,7 +168,7 @@ def missing_values(element: str, name: str, count: int, shown: Sequence[object])
 
 
 def read_ids(directory: Path, count: int) -> Int64s:
-    """The ids of a patch's rows, ascending, memory-mapped.
+    """Return the ids of a patch's rows, ascending, memory-mapped.
 
     Raises:
         CorruptError: An id is not in 0 ≤ id < count, or the ids are not ascending.
@@ -257,5 +257,5 @@ def _merge_sparse(base: Csr, patch: Csr, ids: Int64s, count: int, width: int, di
 
 
 def no_target(dtype: np.dtype[Any]) -> Any:
-    """The value of a missing target: NaN for float dtypes, and -1 for others."""
+    """Return the value of a missing target: NaN for float dtypes, and -1 for others."""
     return dtype.type(np.nan if dtype.kind == "f" else -1)

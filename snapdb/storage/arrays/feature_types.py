@@ -79,7 +79,7 @@ class FeatureColumn(NamedTuple):
 
     @property
     def plain(self) -> str:
-        """SQL: the column as a number, or as a list of numbers."""
+        """The SQL for the column as a number, or as a list of numbers."""
         return f"CAST({self.sql} AS {self.base}[])" if self.is_list else self.sql
 
     @property
@@ -91,13 +91,13 @@ class FeatureColumn(NamedTuple):
 
     @property
     def missing(self) -> str:
-        """SQL condition that a row contains NULL or NaN."""
+        """An SQL condition that a row contains NULL or NaN."""
         nan = "isnan(v)" if self.base in _FLOATS else "false"
         return self._any(f"v IS NULL OR {nan}", f"{self.sql} IS NULL OR ")
 
     @property
     def misfit(self) -> str | None:
-        """SQL condition that a row contains a number that the dtype cannot represent.
+        """An SQL condition that a row contains a number that the dtype cannot represent.
 
         The condition is None if the dtype can represent all numbers.
         """
@@ -106,7 +106,7 @@ class FeatureColumn(NamedTuple):
 
     @property
     def value(self) -> str:
-        """SQL: the column as the type `read`, with NULL instead of NaN if the dtype has no NaN."""
+        """The SQL for the column as the type `read`, with NULL instead of NaN if the dtype has no NaN."""
         holey = self.base in _FLOATS and np.dtype(self.dtype).kind != "f"
         known = "CASE WHEN isnan(v) THEN NULL ELSE v END" if holey else "v"
         cast = f"CAST({known} AS DOUBLE) <> 0" if self.dtype == "bool" else f"CAST({known} AS {self.read})"
@@ -118,7 +118,7 @@ class FeatureColumn(NamedTuple):
         return f"list_transform({self.plain}, lambda v: {cast})"
 
     def _any(self, condition: str, before: str) -> str:
-        """SQL condition that at least one number of a row meets a condition on v."""
+        """Return an SQL condition that at least one number in a row meets a condition on v."""
         if self.is_list:
             return f"{before}len(list_filter({self.plain}, lambda v: {condition})) > 0"
         return f"({_over(condition, self.sql)})"
@@ -140,7 +140,7 @@ class FeatureSource:
     """The key columns, which identify rows in error messages."""
 
     def parts(self, spec: FeatureSpec) -> tuple[FeatureColumn, ...]:
-        """A feature's columns in order. Sparse rows without a value column have the value 1.
+        """Return a feature's columns in order. Sparse rows without a value column have the value 1.
 
         >>> source = FeatureSource("n", "", (Column("ix", "INTEGER[]"),), 0, ())
         >>> source.parts(FeatureSpec("x", ("ix",), sparse=True))[1].sql
@@ -155,7 +155,7 @@ class FeatureSource:
 
 
 def is_feature_type(type_: str) -> bool:
-    """Whether a column can be a feature or part of one. It must be a number, or a list or array of numbers.
+    """Return whether a column can be a feature or part of one. It must be a number, or a list or array of numbers.
 
     >>> is_feature_type("FLOAT[128]"), is_feature_type("DECIMAL(9,2)"), is_feature_type("VARCHAR")
     (True, True, False)
@@ -165,7 +165,7 @@ def is_feature_type(type_: str) -> bool:
 
 
 def fill_value(dtype: str, default: float | None) -> Any:
-    """The value of a missing row, which is the DEFAULT or zero, as a numpy scalar of the dtype.
+    """Return the value of a missing row, which is the DEFAULT or zero, as a numpy scalar of the dtype.
 
     >>> fill_value("int8", 3.0), fill_value("bool", None)
     (np.int8(3), np.False_)
@@ -191,19 +191,19 @@ def numbers_of(values: pa.Array, part: FeatureColumn, default: float | None) -> 
 
 
 def _over(expression: str, column: str) -> str:
-    """SQL: an expression of v, with a column substituted for v."""
+    """Return an SQL expression of v with a column substituted for v."""
     return re.sub(r"\bv\b", lambda _: column, expression)
 
 
 def _misfit(base: str, dtype: str) -> str | None:
-    """SQL condition that `dtype` cannot represent v, a value of type `base`, or None if it can represent all."""
+    """Return an SQL condition that `dtype` cannot represent v, a value of type `base`, or None if it always can."""
     overflow = _overflow(base, dtype)
     there = "v IS NOT NULL" + (" AND NOT isnan(v)" if base in _FLOATS else "")
     return None if overflow is None else f"{there} AND ({overflow})"
 
 
 def _overflow(base: str, dtype: str) -> str | None:
-    """SQL condition that `dtype` cannot represent v, a number of type `base`, or None if it can represent all."""
+    """Return an SQL condition that `dtype` cannot represent v, a number of type `base`, or None if it always can."""
     read = DTYPES[dtype]
     if dtype == "float16":
         small = base in ("BOOLEAN", "TINYINT", "UTINYINT", "SMALLINT")
@@ -226,7 +226,7 @@ class RowCheck(NamedTuple):
     """A condition that no row may meet."""
 
     broken: str
-    """SQL condition on a row."""
+    """The SQL condition on a row."""
     problem: str
     """A description of the problem with such rows, for the error message."""
     advice: str
@@ -270,7 +270,7 @@ def check_rows(session: SqlSession, source: FeatureSource, checks: Sequence[RowC
 
 
 def _dense_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck]:
-    """The checks of a dense feature's columns."""
+    """Yield the checks of a dense feature's columns."""
     for part in source.parts(spec):
         if spec.default is None:
             advice = f"correct them, or write FEATURES ({part.name} DEFAULT 0)"
@@ -280,7 +280,7 @@ def _dense_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck
 
 
 def _sparse_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck]:
-    """The checks of a sparse feature's index list and value list. Without a value column, all values are 1."""
+    """Yield the checks of a sparse feature's index list and value list. Without a value column, all values are 1."""
     index, value = source.parts(spec)
     names = [f'"{name}"' for name in dict.fromkeys((index.name, value.name))]
     both, i, v = f"list{'s' * (len(names) > 1)} {' and '.join(names)}", index.sql, value.sql
@@ -303,7 +303,7 @@ def _sparse_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowChec
 
 
 def _fits(part: FeatureColumn, misfit: str) -> RowCheck:
-    """The check that the dtype can represent the values."""
+    """Return the check that the dtype can represent the values."""
     problem = f'a value in feature column "{part.name}" of type {part.type} that does not fit {part.dtype}'
     return RowCheck(misfit, problem, "change them, or write another TYPE")
 
@@ -322,7 +322,7 @@ def _check_even(session: SqlSession, source: FeatureSource, part: FeatureColumn)
 
 
 def _shown(session: SqlSession, source: FeatureSource, condition: str) -> str:
-    """The keys of up to three rows that meet a condition."""
+    """Return the keys of up to three rows that meet a condition."""
     key = ", ".join(f"CAST({quote(name)} AS VARCHAR)" for name in source.key)
     rows = session.rows(f"SELECT {key} FROM ({source.rows}) WHERE {condition} ORDER BY {_ID} LIMIT 3")
     return ", ".join(str(row[0]) if len(row) == 1 else f"({', '.join(map(str, row))})" for row in rows)

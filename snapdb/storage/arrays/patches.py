@@ -108,7 +108,7 @@ def write_patch(patch: Patch[AdjacencyRows], directory: Path) -> Metadata:
 
 
 def read_patch(directory: Path, root: AdjacencyRows) -> Patch[AdjacencyRows]:
-    """The patch that `write_patch` wrote, memory-mapped.
+    """Return the patch that `write_patch` wrote, memory-mapped.
 
     Raises:
         CorruptError: An array is missing or damaged, or the patch does not belong to `root`. Edges are not read.
@@ -119,7 +119,7 @@ def read_patch(directory: Path, root: AdjacencyRows) -> Patch[AdjacencyRows]:
 
 
 def open_patch(directory: PublishedDir, root: LazyRows) -> Patch[LazyRows]:
-    """The patch that `write_patch` wrote, memory-mapped. A column may be missing until it is read.
+    """Return the patch that `write_patch` wrote, memory-mapped. A column may be missing until it is read.
 
     Raises:
         CorruptError: An array is missing or damaged, or the patch does not belong to `root`. Edges are not read.
@@ -147,7 +147,7 @@ def _checked_patch(directory: Path, root: _R, patch: Patch[_R]) -> Patch[_R]:
 
 
 def _merged(root: AdjacencyRows, patch: Patch[AdjacencyRows], nodes: int) -> AdjacencyRows:
-    """The rows of all `nodes` with the patch applied, in memory.
+    """Return the rows of all `nodes` with the patch applied, in memory.
 
     The result is the same as for rows built from the edges.
     """
@@ -178,13 +178,13 @@ def write_merged(
 
 
 def _nothing(root: AdjacencyRows) -> Patch[AdjacencyRows]:
-    """An empty patch for a root."""
+    """Return an empty patch for a root."""
     nothing = np.empty(0, np.int64)
     return Patch(nothing, nothing, root.take(np.zeros(1, np.int64), nothing))
 
 
 def _beyond(node: int, nodes: int) -> CorruptError:
-    """The error for a node that is not among the nodes of its type."""
+    """Return the error for a node that is not among the nodes of its type."""
     return CorruptError(
         f"an edge refers to node {node}, but there are {nodes} nodes; CHECK DATABASE lists the file",
         code="damaged-snapshot",
@@ -192,14 +192,14 @@ def _beyond(node: int, nodes: int) -> CorruptError:
 
 
 def _damaged() -> CorruptError:
-    """The error for a row that extends beyond its arrays."""
+    """Return the error for a row that extends beyond its arrays."""
     return CorruptError(
         "a topology is damaged: an index is out of range; CHECK DATABASE lists the file", code="damaged-snapshot"
     )
 
 
 def _grouped(edges: EdgeArrays, nodes: int, far_nodes: int) -> tuple[Int64s, AdjacencyRows]:
-    """The destinations of edges, ascending, and the rows of these destinations."""
+    """Return the destinations of edges, ascending, and the rows of these destinations."""
     try:
         heads, slices = distinct(edges.destination, nodes)
     except IndexError as error:
@@ -209,18 +209,18 @@ def _grouped(edges: EdgeArrays, nodes: int, far_nodes: int) -> tuple[Int64s, Adj
 
 
 def _keys(rows: AdjacencyRows) -> Keys:
-    """The sort keys of rows, in the form required by kernels."""
+    """Return the sort keys of rows, in the form required by kernels."""
     time = np.empty(0, np.int64) if rows.time is None else rows.time
     return Keys(plain_array(time, np.int64), plain_array(rows.edge_id, rows.edge_id.dtype))
 
 
 def _lists(nodes: Int64s, rows: AdjacencyRows) -> Lists:
-    """Rows as lists of edges of the given nodes, in the form required by kernels."""
+    """Return rows as lists of edges of the given nodes, in the form required by kernels."""
     return Lists(plain_array(nodes, np.int64), plain_array(rows.indptr, np.int64), _keys(rows))
 
 
 def _outline(root: Base, old: Lists, held: Int64s, removals: Lists, new: Lists) -> tuple[Outline, Int64s]:
-    """The outline of a new patch, and the position of each removed edge in the logical rows."""
+    """Return the outline of a new patch, and the position of each removed edge in the logical rows."""
     most = old.nodes.size + removals.nodes.size + new.nodes.size
     outline = Outline(np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most + 1, np.int64))
     positions = np.empty(removals.keys.edge_id.size, np.int64)
@@ -239,7 +239,7 @@ def _outline(root: Base, old: Lists, held: Int64s, removals: Lists, new: Lists) 
 
 
 def _picked(indptr: Int64s, origin: Int64s, parts: tuple[AdjacencyRows, AdjacencyRows, AdjacencyRows]) -> AdjacencyRows:
-    """The rows with the edges at the given positions in the concatenated parts, with the dtypes of the first part."""
+    """Return the rows with the edges at these positions in the concatenated parts, with the first part's dtypes."""
     columns = {}
     for name, values in parts[0].columns.items():
         others = [part.columns[name] for part in parts[1:]]
@@ -251,7 +251,7 @@ def _picked(indptr: Int64s, origin: Int64s, parts: tuple[AdjacencyRows, Adjacenc
 
 
 def _as_numbers(values: Array) -> Array:
-    """The same bits as integers, because kernels that only copy are compiled only for integers."""
+    """Return the same bits as integers, because kernels that only copy are compiled only for integers."""
     return plain_array(values, values.dtype).view(f"i{values.itemsize}")
 
 
@@ -263,7 +263,7 @@ def _narrowest(wanted: np.dtype[Any], others: list[Array]) -> np.dtype[Any]:
 
 
 def _merged_indptr(root: AdjacencyRows, patch: Patch[AdjacencyRows], nodes: int) -> Int64s:
-    """The starts of the logical rows, after checking the starts in the root."""
+    """Return the starts of the logical rows, after checking the starts in the root."""
     if patch.nodes.size and not 0 <= int(patch.nodes[-1]) < nodes:  # the nodes ascend, so the last one is the greatest
         raise _beyond(int(patch.nodes[-1]), nodes)
     known = root.indptr.size - 1
@@ -276,7 +276,7 @@ def _merged_indptr(root: AdjacencyRows, patch: Patch[AdjacencyRows], nodes: int)
 
 
 def _blocks(indptr: Int64s, block: int) -> Iterator[tuple[int, int]]:
-    """Ranges of nodes with at most `block` edges each, except that each range has at least one node."""
+    """Yield ranges of nodes with at most `block` edges each, except that each range has at least one node."""
     low, nodes = 0, indptr.size - 1
     while low < nodes:
         high = max(int(np.searchsorted(indptr, indptr[low] + block, side="right")) - 1, low + 1)
@@ -285,14 +285,14 @@ def _blocks(indptr: Int64s, block: int) -> Iterator[tuple[int, int]]:
 
 
 def _column_type(root: AdjacencyRows, patch: Patch[AdjacencyRows], name: str) -> np.dtype[Any]:
-    """The dtype of a column of the merged rows."""
+    """Return the dtype of a column of the merged rows."""
     return np.result_type(root.columns[name], patch.rows.columns[name])
 
 
 def _merged_column(
     root: AdjacencyRows, patch: Patch[AdjacencyRows], indptr: Int64s, name: str, low: int, high: int
 ) -> Array:
-    """One column of the logical rows for the nodes low ≤ v < high."""
+    """Return one column of the logical rows for the nodes low ≤ v < high."""
     first, last = np.searchsorted(patch.nodes, [low, high])
     bounds = patch.rows.indptr[first : last + 1]
     dtype = _column_type(root, patch, name)

@@ -80,7 +80,7 @@ class _RowShape(NamedTuple):
 
 
 def _row_shape(nodes: int, far_nodes: int, last_id: int, rows: int, optional: Iterable[str]) -> _RowShape:
-    """The shape for rows with about `rows` edges in total and these optional columns.
+    """Return the shape for rows with about `rows` edges in total and these optional columns.
 
     >>> _row_shape(10_000_000, 100, 100, 100_000_000, ["time"]).buckets
     611
@@ -203,7 +203,7 @@ class _RowSort:
         return _GroupedChunk(run.starts, {}, offsets)
 
     def _bucket(self, bucket: int) -> _BucketRows:
-        """The rows of a bucket, sorted by node, then by (time, edge id)."""
+        """Return the rows of a bucket, sorted by node, then by (time, edge id)."""
         shape = self._shape
         ends = np.zeros(min(1 << shape.shift, shape.nodes - (bucket << shape.shift)), np.int64)
         local = self._column(bucket, "node")
@@ -217,14 +217,14 @@ class _RowSort:
         return _BucketRows(ends, columns | {name: self._picked(bucket, name, order) for name in others})
 
     def _picked(self, bucket: int, name: str, order: Array) -> Array:
-        """A bucket's column in the order of its rows."""
+        """Return a bucket's column in the order of its rows."""
         values = self._column(bucket, name)
         out = np.empty_like(values)
         pick(values, order, out)
         return out
 
     def _column(self, bucket: int, name: str) -> Array:
-        """A bucket's column, gathered from all chunks in arrival order."""
+        """Return a bucket's column, gathered from all chunks in arrival order."""
         spans = [(int(run.starts[bucket]), int(run.starts[bucket + 1])) for run in self._runs]
         values = np.empty(sum(stop - start for start, stop in spans), self._shape.columns[name])
         at = 0
@@ -240,7 +240,7 @@ class _RowSort:
 
 
 def _ahead(function: Callable[[_Item], _Result], items: Iterable[_Item], limit: int) -> Iterator[_Result]:
-    """The function's results for the items, in order, computed by threads up to `limit` items ahead of the reader."""
+    """Yield the function's results for the items, in order. Threads compute them up to `limit` items ahead."""
     with ThreadPoolExecutor(_THREADS) as pool:
         waiting: deque[Future[_Result]] = deque()
         for item in items:
@@ -252,7 +252,7 @@ def _ahead(function: Callable[[_Item], _Result], items: Iterable[_Item], limit: 
 
 
 def _frozen(values: Array) -> Array:
-    """A read-only view. Arrow's arrays are also read-only, so numba compiles only one variant."""
+    """Return a read-only view. Arrow's arrays are also read-only, so numba compiles only one variant."""
     view = values[:]
     view.flags.writeable = False
     return view
@@ -364,7 +364,7 @@ class AdjacencyRows:
         return {name: values for name, values in named.items() if values is not None}
 
     def take(self, indptr: Int64s, positions: Int64s) -> AdjacencyRows:
-        """Rows with the edges at the given positions."""
+        """Return rows with the edges at the given positions."""
         return rows_of(indptr, {name: values[positions] for name, values in self.columns.items()})
 
     def write(self, directory: Path, prefix: str = "") -> Metadata:
@@ -389,7 +389,7 @@ class LazyRows(NamedTuple):
 
 
 def rows_of(indptr: Int64s, columns: Mapping[str, Array]) -> AdjacencyRows:
-    """Rows from columns by name. Optional columns can be missing."""
+    """Build rows from columns by name. Optional columns can be missing."""
     return AdjacencyRows(indptr, **{name: columns.get(name) for name in _ARRAYS[1:]})  # type: ignore[arg-type]
 
 
@@ -458,7 +458,7 @@ def _write_sorted(sort: _RowSort, shape: _RowShape, directory: Path, progress: C
 
 
 def _chunks(batches: Iterable[pa.RecordBatch], shape: _RowShape, outgoing: bool) -> Iterator[list[dict[str, Array]]]:
-    """The batches' columns, gathered into chunks of about `_CHUNK` edges."""
+    """Yield the batches' columns, gathered into chunks of about `_CHUNK` edges."""
     sources = {name: _BATCHED.get(name, name) for name in shape.columns}
     if outgoing:
         sources |= {"node": "source", "indices": "destination"}
@@ -477,7 +477,7 @@ def _chunks(batches: Iterable[pa.RecordBatch], shape: _RowShape, outgoing: bool)
 
 
 def _numpy(batch: pa.RecordBatch, name: str) -> Array:
-    """A column's values, copied only if their dtype differs."""
+    """Return a column's values, copied only if their dtype differs."""
     column = batch.column(name)
     if column.null_count:
         raise CorruptError(
@@ -488,7 +488,7 @@ def _numpy(batch: pa.RecordBatch, name: str) -> Array:
 
 
 def read_rows(directory: Path) -> AdjacencyRows:
-    """The arrays that `AdjacencyRows.write` or `build_rows` wrote, memory-mapped.
+    """Return the arrays that `AdjacencyRows.write` or `build_rows` wrote, memory-mapped.
 
     Raises:
         CorruptError: An array is missing, or its dtype or length does not match the other arrays. The values are not
@@ -504,7 +504,7 @@ def read_rows(directory: Path) -> AdjacencyRows:
 
 
 def open_rows(directory: PublishedDir, prefix: str = "") -> LazyRows:
-    """The arrays that `AdjacencyRows.write` or `build_rows` wrote, memory-mapped. Missing columns fail only when read.
+    """Map the arrays that `AdjacencyRows.write` or `build_rows` wrote. Missing columns fail only when they are read.
 
     Existing columns are mapped immediately, so that they outlive the directory. The manifest lists the columns, so that
     a missing file is not mistaken for a column that the edge type does not have.
@@ -520,7 +520,7 @@ def open_rows(directory: PublishedDir, prefix: str = "") -> LazyRows:
 
 
 def _open_column(directory: PublishedDir, prefix: str, name: str, edges: int) -> Array | Callable[[], Array]:
-    """The array of a column or, if it cannot be opened, a function that raises the error."""
+    """Return the array of a column or, if it cannot be opened, a function that raises the error."""
     try:
         return _open_array(directory, prefix, name, edges)
     except DatabaseError:
@@ -528,7 +528,7 @@ def _open_column(directory: PublishedDir, prefix: str, name: str, edges: int) ->
 
 
 def _open_array(directory: PublishedDir, prefix: str, name: str, edges: int) -> Array:
-    """The array of a column, after checking its file."""
+    """Return the array of a column, after checking its file."""
     array = directory.array(f"{prefix}{name}.npy")
     _check_array(directory.path / f"{prefix}{name}.npy", name, array, edges)
     return array

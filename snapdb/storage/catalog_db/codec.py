@@ -58,7 +58,7 @@ def decode(kind: type[_T], text: str) -> _T:
 
 
 def is_sound(kind: Any, value: object) -> bool:
-    """Whether a value and all nested values have the annotated types. Integers must be within the range of times.
+    """Return whether a value and all nested values have the annotated types. Integers must be in the range of times.
 
     >>> from snapdb.types import Period
     >>> is_sound(Period, Period(0, 1, 0)), is_sound(Period, Period(0, "1", 0))
@@ -130,7 +130,7 @@ def decode_columns(text: str) -> tuple[Column, ...]:
 
 
 def _is_type(text: str) -> bool:
-    """Whether a text consists only of words, names and matching brackets, so that it can only be a type.
+    """Return whether a text consists only of words, names and matching brackets, so that it can only be a type.
 
     >>> _is_type('STRUCT("a b" INTEGER)[3]'), _is_type("INTEGER) FROM x --"), _is_type("INTEGER) + (1")
     (True, False, False)
@@ -155,7 +155,7 @@ _TAIL = 512
 
 
 def facts_text(facts: Mapping[str, object]) -> str:
-    """The text of a commit record, which is stored and hashed.
+    """Return the text of a commit record, which is stored and hashed.
 
     >>> facts_text({"version": 1, "message": None})
     '{"version":1,"message":null}'
@@ -164,7 +164,7 @@ def facts_text(facts: Mapping[str, object]) -> str:
 
 
 def link(parent: str, text: str) -> str:
-    """The hash of a chain link, computed from the previous link's hash and the link's text.
+    """Return the hash of a chain link, computed from the previous link's hash and the link's text.
 
     >>> link("", "{}")[:8]
     'a062dd49'
@@ -173,7 +173,7 @@ def link(parent: str, text: str) -> str:
 
 
 def _log_text(versions: Iterable[tuple[int, str]]) -> str:
-    """The log lines for versions and their hashes, oldest first.
+    """Return the log lines for versions and their hashes, oldest first.
 
     >>> _log_text([(1, "a" * 64)])[:4]
     '1 aa'
@@ -229,7 +229,7 @@ class VersionLog:
         self._path.write_text(_log_text(versions))
 
     def read(self) -> list[tuple[int, str]]:
-        """The versions in the log and their hashes, in the order of publication."""
+        """Return the versions in the log and their hashes, in the order of publication."""
         try:
             return list(_entries(self._path.read_bytes()))
         except OSError:
@@ -253,7 +253,7 @@ def _entries(text: bytes) -> Iterator[tuple[int, str]]:
 
 
 def _is_published(connection: sqlite3.Connection, entry: tuple[int, str]) -> bool:
-    """Whether the catalog has a version with this hash."""
+    """Return whether the catalog has a version with this hash."""
     version, hash_ = entry
     row = connection.execute("SELECT hash FROM versions WHERE version = ?", (version,)).fetchone()
     return row is not None and row[0] == hash_

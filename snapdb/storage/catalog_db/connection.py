@@ -78,7 +78,7 @@ class CatalogDb:
         return self._db_dir
 
     def rows(self, query: str, parameters: Sequence[str | int] = ()) -> list[sqlite3.Row]:
-        """The rows of a SELECT."""
+        """Return the rows of a SELECT."""
         with self.reading() as connection:
             return connection.execute(query, parameters).fetchall()
 
@@ -176,12 +176,12 @@ class CatalogDb:
             self._files.release()
 
     def _head(self) -> tuple[int, str]:
-        """The newest version and its hash, or (0, "") before the first version."""
+        """Return the newest version and its hash, or (0, "") before the first version."""
         row = self._connection.execute(_HEAD).fetchone()
         return (row[0], row[1]) if row else (0, "")
 
     def _log_is_long(self) -> bool:
-        """Whether the write-ahead log is long enough for a checkpoint."""
+        """Return whether the write-ahead log is long enough for a checkpoint."""
         try:
             return self._wal.stat().st_size >= _CHECKPOINT
         except OSError:
@@ -263,7 +263,7 @@ def _make(connection: sqlite3.Connection, db_dir: DatabaseDir) -> None:
 
 
 def _storage_error(error: sqlite3.DatabaseError, doing: str) -> DatabaseError | LockedError:
-    """The SnapdbError for a SQLite error."""
+    """Return the SnapdbError for a SQLite error."""
     text = str(error)
     if "locked" in text or "busy" in text:
         return LockedError(f"{doing}: another process held it for {_PATIENCE:.0f} s; try again", code="catalog-busy")

@@ -29,7 +29,7 @@ CATALOG = "catalog.sqlite"
 
 
 def _file_system(path: str, mounts: str) -> str | None:
-    r"""The type of the file system that contains an absolute path, or None if `mounts` does not list it.
+    r"""Return the type of the file system that contains an absolute path, or None if `mounts` does not list it.
 
     Args:
         path: The path.
@@ -55,7 +55,7 @@ def _file_system(path: str, mounts: str) -> str | None:
 
 
 def file_system(path: Path, mounts: Path = _MOUNTS) -> str | None:
-    """The type of the file system that contains a path, which need not exist, or None if the kernel lists no mounts."""
+    """Return the type of a path's file system, or None if the kernel lists no mounts. The path need not exist."""
     try:
         # Mount points are bytes. latin-1 maps each byte to one character, as the octal escapes do.
         text = mounts.read_bytes().decode("latin-1")
@@ -65,7 +65,7 @@ def file_system(path: Path, mounts: Path = _MOUNTS) -> str | None:
 
 
 def _network_disk(path: Path, mounts: Path = _MOUNTS) -> str | None:
-    """The type of a path's network file system, or None if the file system is local. The path need not exist."""
+    """Return the type of a path's network file system, or None if the file system is local. The path need not exist."""
     kind = file_system(path, mounts)
     return kind if kind in _NETWORK else None
 
@@ -89,7 +89,7 @@ class DatabaseDir:
         return self.path / CATALOG
 
     def inside(self, path: str) -> Path:
-        """The absolute path for a relative path in the catalog.
+        """Return the absolute path for a relative path in the catalog.
 
         Raises:
             CorruptError: The path is outside the database directory.
@@ -207,7 +207,7 @@ def _is_utf8(path: Path) -> bool:
 
 
 def _immutable(path: Path, read_only: bool, mounts: Path) -> bool:
-    """Whether the catalog can be read as an immutable file.
+    """Return whether the catalog can be read as an immutable file.
 
     Raises:
         DatabaseError: The catalog would be shared with other processes over a network disk.
@@ -224,7 +224,7 @@ def _immutable(path: Path, read_only: bool, mounts: Path) -> bool:
 
 
 def no_database(path: Path, whose: str = "") -> DatabaseError:
-    """The error for a path without a database. It suggests a similarly named database in the same directory.
+    """Return the error for a path without a database. It suggests a similarly named database in the same directory.
 
     Args:
         path: The path.
@@ -240,7 +240,7 @@ def no_database(path: Path, whose: str = "") -> DatabaseError:
 
 
 def _named_nearly(path: Path) -> Path | None:
-    """The database in the same directory whose name, without its suffix, is most similar to that of `path`."""
+    """Return the database in the same directory whose name, without its suffix, is most similar to that of `path`."""
     try:
         beside = {catalog.parent.stem: catalog.parent for catalog in sorted(path.parent.glob(f"*/{CATALOG}"))}
     except OSError:
@@ -250,7 +250,7 @@ def _named_nearly(path: Path) -> Path | None:
 
 
 def _missing_directory(path: Path) -> str | None:
-    """The first missing directory above `path`, with a hint, or None if the parent directory exists."""
+    """Return the first missing directory above `path`, with a hint, or None if the parent directory exists."""
     parent = path.absolute().parent
     if os.path.isdir(parent):
         return None
@@ -283,7 +283,7 @@ def _make(db_dir: DatabaseDir) -> None:
 
 
 def file_id(path: Path) -> tuple[int, int] | None:
-    """The device and inode of a file, which do not change when it is written, or None if the file does not exist."""
+    """Return the device and inode of a file, which writes do not change, or None if the file does not exist."""
     try:
         status = path.stat()
     except OSError:
@@ -361,7 +361,7 @@ def _check_catalog(db_dir: DatabaseDir, older: bool) -> None:
 
 
 def read_format(connection: sqlite3.Connection) -> tuple[int, int]:
-    """A catalog's format number (0 for a new file), and the id of the application that created it."""
+    """Return a catalog's format number (0 for a new file), and the id of the application that created it."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     return int(version), int(application)

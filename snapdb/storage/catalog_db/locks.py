@@ -97,7 +97,7 @@ class CatalogLock:
             _unlock(descriptor)
 
     def is_alone(self, descriptor: int | None) -> bool:
-        """Whether a writer that has committed is the only user. If so, no transaction starts until the writer ends."""
+        """Return whether a committed writer is the only user. If so, no transaction starts until the writer ends."""
         return descriptor is None or _lock(descriptor, fcntl.F_WRLCK, _USERS)
 
     @contextmanager
@@ -152,7 +152,7 @@ class CatalogLock:
 
 
 def _is_wal(catalog: int) -> bool:
-    """Whether an open catalog has a write-ahead log.
+    """Return whether an open catalog has a write-ahead log.
 
     A new catalog is briefly in another mode, in which its creator needs to lock the shared range exclusively.
     """

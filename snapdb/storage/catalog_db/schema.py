@@ -250,7 +250,7 @@ def _read_logs(connection: Connection) -> None:
 
 
 def _path(text: str) -> str:
-    """The path in a log line, or the text itself if an error message only looks like such a line."""
+    """Return the path in a log line, or the text itself if an error message only looks like such a line."""
     try:
         return str(json.loads(text))
     except ValueError:
@@ -291,7 +291,7 @@ def _rechain(connection: Connection) -> None:
 
 
 def _changes(connection: Connection, version: int) -> list[dict[str, Any]]:
-    """The changes of a version, in the format of commit records."""
+    """Return the changes of a version, in the format of commit records."""
     changes: list[dict[str, Any]] = [
         {"change": "drop", "table": table}
         for (table,) in connection.execute("SELECT id FROM tables WHERE dropped = ? ORDER BY id", (version,))
@@ -312,7 +312,7 @@ def _changes(connection: Connection, version: int) -> list[dict[str, Any]]:
 
 
 def _ids(connection: Connection) -> list[dict[str, Any]]:
-    """The files of all id maps, in the format of commit records."""
+    """Return the files of all id maps, in the format of commit records."""
     keys = ("map", "path", "rows", "bytes", "sha256", "first")
     rows = connection.execute("SELECT map_id, path, rows, bytes, sha256, first FROM id_segments ORDER BY map_id, first")
     return [{"change": "ids", **dict(zip(keys, row, strict=True)), "merged": []} for row in rows]

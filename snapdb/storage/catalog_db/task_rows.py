@@ -108,7 +108,7 @@ class TaskRows:
         self.connection.execute("UPDATE runs SET retry = NULL WHERE task = ?", (task.id,))
 
     def read(self) -> dict[str, Task]:
-        """All tasks by case-folded name, oldest first.
+        """Return all tasks by case-folded name, oldest first.
 
         Raises:
             ValueError: A row is not a valid task.
@@ -121,7 +121,7 @@ class TaskRows:
         return tasks
 
     def considered(self) -> dict[int, int]:
-        """Task id → the time up to which its scheduled runs are settled."""
+        """Map each task id to the time up to which its scheduled runs are settled."""
         return {
             row["id"]: row["considered"]
             for row in self.connection.execute("SELECT id, considered FROM tasks").fetchall()
@@ -223,17 +223,17 @@ class RunRows:
         self.connection.execute("INSERT OR REPLACE INTO exports VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def exports(self, run: TaskRun) -> list[RunExport]:
-        """The folders that the attempts of a run were about to publish, oldest attempt first."""
+        """Return the folders that the attempts of a run were about to publish, oldest attempt first."""
         sql = "SELECT statement, path, sha256 FROM exports WHERE task = ? AND run = ? ORDER BY attempt, statement, path"
         return [RunExport(*row) for row in self.connection.execute(sql, (run.task, run.run))]
 
     def find(self, run: TaskRun) -> TaskRun | None:
-        """The current record of the run, or None if it is no longer recorded."""
+        """Return the current record of the run, or None if it is no longer recorded."""
         row = self.connection.execute(f"{_SELECT} {_THIS}", _key(run)).fetchone()
         return None if row is None else _run(row)
 
     def read(self, *, task: int | None = None, state: RunState | None = None) -> Iterator[TaskRun]:
-        """The recorded runs with this task and state, grouped by task, oldest first."""
+        """Yield the recorded runs with this task and state, grouped by task, oldest first."""
         given = {name: value for name, value in (("task", task), ("state", state)) if value is not None}
         # Include only the conditions that apply. With constant conditions, SQLite would not use the partial index of
         # the few running runs.
@@ -241,13 +241,13 @@ class RunRows:
         return map(_run, self.connection.execute(f"{_SELECT} WHERE {where} ORDER BY task, run, attempt", given))
 
     def waiting(self) -> list[TaskRun]:
-        """The failed attempts that wait for a retry, ordered by due time."""
+        """Return the failed attempts that wait for a retry, ordered by due time."""
         return [
             _run(row) for row in self.connection.execute(f"{_SELECT} WHERE retry IS NOT NULL ORDER BY retry").fetchall()
         ]
 
     def last_ok(self, task: int) -> TaskRun | None:
-        """The last successful run of a task, or None if there is none."""
+        """Return the last successful run of a task, or None if there is none."""
         sql = f"{_SELECT} WHERE task = ? AND state = 'ok' ORDER BY run DESC, attempt DESC LIMIT 1"
         row = self.connection.execute(sql, (task,)).fetchone()
         return None if row is None else _run(row)
@@ -356,7 +356,7 @@ class RunLock:
 
 
 def _run(row: sqlite3.Row) -> TaskRun:
-    """The run in a row."""
+    """Return the run in a row."""
     values = {field: row[field] for field in _FIELDS}
     values |= {"published": tuple(json.loads(str(values["published"]))), "replaced": bool(values["replaced"])}
     return TaskRun(**values)
@@ -394,7 +394,7 @@ class LeaderLease:
     catalog_db: CatalogDb
 
     def read(self) -> Leader | None:
-        """The recorded leader, dead or alive, or None if no leader is recorded."""
+        """Return the recorded leader, dead or alive, or None if no leader is recorded."""
         rows = self.catalog_db.rows("SELECT holder, beat, host, pid, since FROM leader")
         return Leader(*rows[0]) if rows else None
 

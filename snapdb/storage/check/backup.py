@@ -123,7 +123,7 @@ def _copy_catalog(catalog_db: CatalogDb, staging: Path) -> None:
 
 
 def _files(db_dir: DatabaseDir, staging: Path) -> Iterator[Path]:
-    """The relative paths of all files that the copied catalog names directly, or through their directories."""
+    """Yield the relative paths of all files that the copied catalog names directly, or through their directories."""
     with closing(sqlite3.connect(staging / CATALOG, isolation_level=None)) as copy:
         copy.row_factory = sqlite3.Row
         named = sorted(referenced_paths(copy))
@@ -155,7 +155,7 @@ def _place(db_dir: DatabaseDir, staging: Path, files: list[Path], link: bool, re
 
 
 def _is_linked(source: Path, target: Path) -> bool:
-    """Whether a hard link was created."""
+    """Return whether a hard link was created."""
     try:
         os.link(source, target)
     except OSError as error:

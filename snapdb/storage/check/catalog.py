@@ -80,7 +80,7 @@ class Contents:
 
 
 def in_catalog(problem: str) -> Problem:
-    """The problem for contradicting catalog rows or a damaged catalog file."""
+    """Return the problem for contradicting catalog rows or a damaged catalog file."""
     return Problem("catalog", CATALOG, problem, BACKUP)
 
 
@@ -101,7 +101,7 @@ def read_contents(catalog_db: CatalogDb) -> Contents:
 
 
 def _integrity(connection: sqlite3.Connection) -> list[Problem]:
-    """The problems that SQLite's integrity checks report."""
+    """Return the problems that SQLite's integrity checks report."""
     try:
         texts = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
         dangling = connection.execute("PRAGMA foreign_key_check").fetchall()
@@ -118,7 +118,7 @@ def _integrity(connection: sqlite3.Connection) -> list[Problem]:
 
 
 def check_chain(contents: Contents) -> Iterator[Problem]:
-    """The broken links of the chains of versions and of upkeep."""
+    """Report the broken links of the chains of versions and of upkeep."""
     versions, upkeep = contents["versions"], contents["upkeep"]
     yield from map(_broken, _links("version", "version", versions))
     yield from map(_broken, _times(versions))
@@ -126,7 +126,7 @@ def check_chain(contents: Contents) -> Iterator[Problem]:
 
 
 def check_fork(contents: Contents, logged: Iterable[tuple[int, str]]) -> Iterator[Problem]:
-    """The published versions that are missing from the catalog.
+    """Yield the published versions that are missing from the catalog.
 
     Args:
         contents: The rows of the catalog.
@@ -139,12 +139,12 @@ def check_fork(contents: Contents, logged: Iterable[tuple[int, str]]) -> Iterato
 
 
 def _broken(problem: str) -> Problem:
-    """The problem for a broken chain."""
+    """Return the problem for a broken chain."""
     return Problem("chain", CATALOG, problem, BACKUP)
 
 
 def _links(name: str, number: str, rows: Sequence[sqlite3.Row]) -> Iterator[str]:
-    """The gaps, wrong parents and wrong hashes in a chain."""
+    """Yield the gaps, wrong parents and wrong hashes in a chain."""
     parent, expected = "", 1
     for row in rows:
         actual = row[number]
@@ -160,7 +160,7 @@ def _links(name: str, number: str, rows: Sequence[sqlite3.Row]) -> Iterator[str]
 
 
 def _facts(name: str, number: str, row: sqlite3.Row) -> Iterator[str]:
-    """The differences between a row's columns and its commit record."""
+    """Yield the differences between a row's columns and its commit record."""
     try:
         facts = json.loads(row["facts"])
         columns = (number, "time", "message", "author") if name == "version" else (number,)
@@ -173,7 +173,7 @@ def _facts(name: str, number: str, row: sqlite3.Row) -> Iterator[str]:
 
 
 def _times(versions: Sequence[sqlite3.Row]) -> Iterator[str]:
-    """The versions whose time is not later than that of the previous version."""
+    """Yield the versions whose time is not later than that of the previous version."""
     before = 0
     for row in versions:
         if row["time"] <= before:
@@ -297,7 +297,7 @@ def _replay(versions: Iterable[str], upkeep: Iterable[str]) -> _ReplayedCatalog:
 
 
 def check_catalog(contents: Contents) -> Iterator[Problem]:
-    """The contradictions between the rows and the chains. Requires that every table could be read."""
+    """Yield the contradictions between the rows and the chains. Requires that every table could be read."""
     try:
         expected = _replay([r["facts"] for r in contents["versions"]], [r["facts"] for r in contents["upkeep"]])
     except MISREAD as error:
@@ -308,13 +308,13 @@ def check_catalog(contents: Contents) -> Iterator[Problem]:
 
 
 def _tables(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
-    """Contradictions about the names, creation and dropping of tables."""
+    """Report contradictions about the names, creation and dropping of tables."""
     actual = {r["id"]: [r["name"], r["created"], r["dropped"]] for r in contents["tables"]}
     yield from _differences("table", actual, expected.tables)
 
 
 def _shapes(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
-    """Contradictions about columns."""
+    """Report contradictions about columns."""
     actual: dict[int, list[tuple[int, Any]]] = {}
     for row in contents["shapes"]:
         actual.setdefault(row["table_id"], []).append((row["since"], _json(row["columns"])))
@@ -322,7 +322,7 @@ def _shapes(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
 
 
 def _files(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
-    """Contradictions about files."""
+    """Report contradictions about files."""
     place = _ordinals(contents)
     actual = {r["path"]: _named(r, place) for r in contents["segments"]}
     for row in contents["id_segments"]:
@@ -334,7 +334,7 @@ def _files(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
 
 
 def _named(row: sqlite3.Row, place: Mapping[tuple[int, int], int]) -> _FileRecord:
-    """The record for a file's row."""
+    """Return the record for a file's row."""
     facts = (row["rows"], row["bytes"], row["sha256"], row["first"], row["added"])
     return _FileRecord(row["table_id"], row["kind"], *facts, place.get((row["table_id"], row["shape"])))
 
@@ -350,7 +350,7 @@ def _ordinals(contents: Contents) -> dict[tuple[int, int], int]:
 
 
 def _sums(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
-    """Contradictions about added and removed rows, and about events."""
+    """Report contradictions about added and removed rows, and about events."""
     sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
     events = set()
     for row in contents["changes"]:
@@ -367,13 +367,13 @@ def _sums(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
 
 
 def _loaded(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
-    """Contradictions about loaded files."""
+    """Report contradictions about loaded files."""
     actual = {(r["table_id"], r["path"]): (r["bytes"], r["modified"], r["version"]) for r in contents["loaded"]}
     yield from _differences("what (table, file) was loaded:", actual, expected.loaded)
 
 
 def _differences(what: str, actual: Mapping[Any, Any], expected: Mapping[Any, Any]) -> Iterator[str]:
-    """The differences between the rows and the replay, key by key."""
+    """Yield the differences between the rows and the replay, key by key."""
     for key in sorted({*actual, *expected}, key=str):
         if key not in actual:
             yield f"{what} {key} does not exist, but is in the commit records"

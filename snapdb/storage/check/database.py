@@ -84,7 +84,7 @@ def check_database(
 
 
 def catalog_damage(catalog_db: CatalogDb) -> Problem | None:
-    """The first problem in the catalog itself, or None if there is none. Reads the whole catalog."""
+    """Return the first problem in the catalog itself, or None if there is none. Reads the whole catalog."""
     logged = VersionLog(catalog_db.db_dir.path).read()
     contents = read_contents(catalog_db)
     return next(iter([*contents.problems, *_contradictions(catalog_db.db_dir, contents, logged)]), None)
@@ -109,7 +109,7 @@ def verify_files(catalog_db: CatalogDb, report: _Report = lambda what, share: No
 
 
 def _contradictions(db_dir: DatabaseDir, contents: Contents, logged: list[tuple[int, str]]) -> Iterator[Problem]:
-    """Contradictions within the catalog, and between the catalog and its chains or the earlier version log entries."""
+    """Report contradictions within the catalog, and between the catalog and its chains or earlier log entries."""
     if contents.whole:
         yield from _guarded(check_chain(contents))
         yield from check_fork(contents, logged)
@@ -126,7 +126,7 @@ def _guarded(problems: Iterable[Problem]) -> Iterator[Problem]:
 
 
 def _is_named(catalog_db: CatalogDb, path: str) -> bool:
-    """Whether the catalog still names a file or a directory above it. A snapshot may have been dropped concurrently."""
+    """Return whether the catalog still names a file or a directory above it. A snapshot may have been dropped since."""
     with catalog_db.reading() as connection:
         named = referenced_paths(connection)
     own = PurePosixPath(path)
@@ -134,7 +134,7 @@ def _is_named(catalog_db: CatalogDb, path: str) -> bool:
 
 
 def _orphans(db_dir: DatabaseDir, contents: Contents, old: Iterable[OrphanFile]) -> Iterator[Problem]:
-    """The unreferenced files that are older than the grace period."""
+    """Yield the unreferenced files that are older than the grace period."""
     tables = ("segments", "id_segments", "artefacts", "snapshots", "garbage")
     known = {row["path"] for table in tables for row in contents[table]}
     known |= referenced_dirs(db_dir, contents["snapshots"])[0]
@@ -192,7 +192,7 @@ def _compare_files(db_dir: DatabaseDir, files: Sequence[_PublishedFile], report:
 
 
 def _bad_row(table: str, row: Row) -> Problem:
-    """The problem for a row with an invalid path."""
+    """Return the problem for a row with an invalid path."""
     return in_catalog(f"a row of {table} is damaged: it refers to {row['path']!r}")
 
 
@@ -228,7 +228,7 @@ def _directory(
 
 
 def _exists(db_dir: DatabaseDir, named: str) -> bool:
-    """Whether a directory that a manifest names exists."""
+    """Return whether a directory that a manifest names exists."""
     try:
         return db_dir.inside(named).is_dir()
     except (CorruptError, ValueError):
@@ -240,7 +240,7 @@ _SHA256 = 64
 
 
 def _check_definitions(db_dir: DatabaseDir, contents: Contents) -> Iterator[Problem]:
-    """The problems in rows that are not part of any chain. Requires that every table could be read."""
+    """Yield the problems in rows that are not part of any chain. Requires that every table could be read."""
     for look in (
         _names,
         _tags,
@@ -261,7 +261,7 @@ def _check_definitions(db_dir: DatabaseDir, contents: Contents) -> Iterator[Prob
 
 
 def _names(contents: Contents) -> Iterator[str]:
-    """Contradictions about the counter of changes, and names that differ from their case-folded form."""
+    """Report contradictions about the counter of changes, and names that differ from their case-folded form."""
     facts = {r["name"]: r["value"] for r in contents["facts"]}
     if not str(facts.get("changes")).isdecimal():
         yield f"its counter of changes is {facts.get('changes')!r}"
@@ -273,7 +273,7 @@ def _names(contents: Contents) -> Iterator[str]:
 
 
 def _tags(contents: Contents) -> Iterator[str]:
-    """Tags of versions that do not exist."""
+    """Report tags of versions that do not exist."""
     versions = {r["version"] for r in contents["versions"]}
     for row in contents["tags"]:
         if row["version"] not in versions:
@@ -281,7 +281,7 @@ def _tags(contents: Contents) -> Iterator[str]:
 
 
 def _id_maps(contents: Contents) -> Iterator[str]:
-    """Id maps of tables or columns that never existed."""
+    """Report id maps of tables or columns that never existed."""
     columns: dict[int, set[tuple[Any, Any]]] = {row["id"]: set() for row in contents["tables"]}
     for row in contents["shapes"]:
         known = columns.setdefault(row["table_id"], set())
@@ -296,7 +296,7 @@ def _id_maps(contents: Contents) -> Iterator[str]:
 
 
 def _ids(contents: Contents) -> Iterator[str]:
-    """Ids that are not in exactly one file of their map."""
+    """Report ids that are not in exactly one file of their map."""
     limits: dict[int, int] = {r["id"]: 0 for r in contents["id_maps"]}
     for row in contents["id_segments"]:
         if row["map_id"] not in limits:
@@ -307,14 +307,14 @@ def _ids(contents: Contents) -> Iterator[str]:
 
 
 def _artefacts(contents: Contents) -> Iterator[str]:
-    """Artifacts with a contradictory row."""
+    """Report artifacts with a contradictory row."""
     for row in contents["artefacts"]:
         if row["kind"] != row["path"].partition("/")[0] or not isinstance(row["bytes"], int):
             yield f"a row of artefacts is damaged: {row['path']!r} is of kind {row['kind']!r}, {row['bytes']!r} bytes"
 
 
 def _graphs(contents: Contents) -> Iterator[str]:
-    """Graphs and retentions that cannot be decoded, or have another name."""
+    """Report graphs and retentions that cannot be decoded, or have another name."""
     for row in contents["graphs"]:
         graph = _read(lambda text: decode(PropertyGraph, text), row["definition"])
         if graph is None:
@@ -326,7 +326,7 @@ def _graphs(contents: Contents) -> Iterator[str]:
 
 
 def _snapshots(contents: Contents) -> Iterator[str]:
-    """Snapshots that cannot be decoded, contradict their row, or name a version that does not exist."""
+    """Report snapshots that cannot be decoded, contradict their row, or name a version that does not exist."""
     head = max((r["version"] for r in contents["versions"]), default=0)
     for row in contents["snapshots"]:
         snapshot = _read(lambda text: decode(Snapshot, text), row["definition"])
@@ -339,17 +339,17 @@ def _snapshots(contents: Contents) -> Iterator[str]:
 
 
 def _samplers(contents: Contents) -> Iterator[str]:
-    """Samplers that cannot be decoded, contradict their row, or have no snapshot."""
+    """Report samplers that cannot be decoded, contradict their row, or have no snapshot."""
     yield from _named_after(contents, Sampler, "sampler", "snapshot")
 
 
 def _caches(contents: Contents) -> Iterator[str]:
-    """Caches that cannot be decoded, contradict their row, or have no sampler."""
+    """Report caches that cannot be decoded, contradict their row, or have no sampler."""
     yield from _named_after(contents, Cache, "cache", "sampler")
 
 
 def _tasks(contents: Contents) -> Iterator[str]:
-    """Tasks that cannot be decoded or contradict their row."""
+    """Report tasks that cannot be decoded or contradict their row."""
     for row in contents["tasks"]:
         task = _read(lambda text: decode(Task, text), row["definition"])
         sound = task is not None and is_sound(Task, task) and is_sound(int, row["considered"])
@@ -360,7 +360,7 @@ def _tasks(contents: Contents) -> Iterator[str]:
 
 
 def _runs(contents: Contents) -> Iterator[str]:
-    """Attempts whose version never existed, or whose state contradicts their times."""
+    """Report attempts whose version never existed, or whose state contradicts their times."""
     head = max((r["version"] for r in contents["versions"]), default=0)
     for row in contents["runs"]:
         attempt = f"attempt {row['attempt']} of run {row['run']} of task {row['name']!r}"
@@ -376,20 +376,20 @@ def _runs(contents: Contents) -> Iterator[str]:
 
 
 def _run(row: Any) -> TaskRun:
-    """The run in a row. Its values are not checked."""
+    """Return the run in a row. Its values are not checked."""
     values = dict(row)
     return TaskRun(**values | {"published": tuple(json.loads(row["published"])), "replaced": _flag(row["replaced"])})
 
 
 def _flag(value: Any) -> bool:
-    """The boolean that SQLite stores as 0 or 1."""
+    """Return the boolean that SQLite stores as 0 or 1."""
     if value not in (0, 1):
         raise ValueError(f"{value!r} is neither 0 nor 1")
     return bool(value)
 
 
 def _exports(contents: Contents) -> Iterator[str]:
-    """Exports with unreadable rows, or whose runs are not recorded."""
+    """Report exports with unreadable rows, or whose runs are not recorded."""
     known = {(r["task"], r["run"]) for r in contents["runs"]}
     for row in contents["exports"]:
         export = RunExport(row["statement"], row["path"], row["sha256"])
@@ -401,14 +401,14 @@ def _exports(contents: Contents) -> Iterator[str]:
 
 
 def _leader(contents: Contents) -> Iterator[str]:
-    """A lease that cannot be read."""
+    """Report a lease that cannot be read."""
     for row in contents["leader"]:
         if not all(is_sound(int, row[name]) for name in ("beat", "pid", "since")):
             yield "cannot read the leader of tasks"
 
 
 def _named_after(contents: Contents, type_: type[Any], kind: str, of: str) -> Iterator[str]:
-    """Rows of a kind that cannot be decoded, contradict themselves, or whose owner does not exist."""
+    """Report rows of a kind that cannot be decoded, contradict themselves, or whose owner does not exist."""
     owners = {row["folded"] for row in contents[f"{of}s"]}
     for row in contents[f"{kind}s"]:
         thing = _read(lambda text: decode(type_, text), row["definition"])
@@ -421,7 +421,7 @@ def _named_after(contents: Contents, type_: type[Any], kind: str, of: str) -> It
 
 
 def _garbage(db_dir: DatabaseDir, contents: Contents) -> Iterator[str]:
-    """Pending deletes that are invalid, or whose paths are still named elsewhere."""
+    """Report pending deletes that are invalid, or whose paths are still named elsewhere."""
     named = {r["path"] for t in ("segments", "id_segments", "artefacts", "snapshots") for r in contents[t]}
     for row in contents["garbage"]:
         path, since = row["path"], row["since"]
@@ -437,7 +437,7 @@ def _garbage(db_dir: DatabaseDir, contents: Contents) -> Iterator[str]:
 
 
 def _read(decoded: Callable[[Any], Any], text: Any) -> Any:
-    """The decoded value, or None if it cannot be decoded."""
+    """Return the decoded value, or None if it cannot be decoded."""
     try:
         return decoded(text)
     except MISREAD:

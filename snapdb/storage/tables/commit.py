@@ -138,7 +138,7 @@ Change = AddTable | Append | RemoveRows | AlterColumns | DropTable | DropNames |
 
 
 def files_of(change: Change) -> tuple[Segment, ...]:
-    """The new files of a change."""
+    """Return the new files of a change."""
     match change:
         case AddTable() | Append():
             return change.files
@@ -163,7 +163,7 @@ class LoadRecord(NamedTuple):
 
 
 def loaded_files(catalog_db: CatalogDb, table_id: int, paths: Iterable[str]) -> dict[str, LoadRecord]:
-    """Path → record, for each of `paths` that was loaded into a table."""
+    """Map each of `paths` that was loaded into a table to its record."""
     query = """
         SELECT path, bytes, modified, version FROM loaded
         WHERE table_id = ? AND path IN (SELECT value FROM json_each(?))
@@ -175,7 +175,7 @@ def loaded_files(catalog_db: CatalogDb, table_id: int, paths: Iterable[str]) -> 
 
 
 def stat_file(name: str) -> LoadedFile | None:
-    """The current state of a file, with links resolved, or None if it does not exist.
+    """Return the current state of a file, with links resolved, or None if it does not exist.
 
     Raises:
         InputError: The file cannot be read, or is not a regular file.
@@ -193,7 +193,7 @@ def stat_file(name: str) -> LoadedFile | None:
 
 
 def has_footer(name: str) -> bool:
-    """Whether a file starts and ends like a Parquet file and is large enough for its footer.
+    """Return whether a file starts and ends like a Parquet file and is large enough for its footer.
 
     False if it does not exist.
 
@@ -228,7 +228,7 @@ _T = TypeVar("_T", Cache, Sampler)
 
 
 def now() -> int:
-    """The current time, in microseconds since 1970 UTC."""
+    """Return the current time, in microseconds since 1970 UTC."""
     return time.time_ns() // 1000
 
 
@@ -260,13 +260,13 @@ def commit(catalog_db: CatalogDb, changes: Sequence[Change], message: str | None
 
 
 def _head(connection: sqlite3.Connection) -> tuple[int, int, str]:
-    """The newest version, its time and its hash."""
+    """Return the newest version, its time and its hash."""
     row = connection.execute("SELECT version, time, hash FROM versions ORDER BY version DESC LIMIT 1").fetchone()
     return (row["version"], row["time"], row["hash"]) if row else (0, 0, "")
 
 
 def author() -> str:
-    """The author to record for versions and samplers."""
+    """Return the author to record for versions and samplers."""
     if name := os.environ.get("SNAPDB_AUTHOR"):
         return name
     try:
@@ -297,14 +297,14 @@ def _check_new_ids(connection: sqlite3.Connection, changes: Sequence[Change]) ->
 
 
 def active_maps(connection: sqlite3.Connection, table_id: int) -> list[int]:
-    """The id maps of a table that still has their key columns. Rows without a key column have no keys."""
+    """Return the id maps of a table that still has their key columns. Rows without a key column have no keys."""
     fields = {c.field for c in current_columns(connection, table_id)}
     rows = connection.execute("SELECT id, key FROM id_maps WHERE table_id = ? ORDER BY id", (table_id,)).fetchall()
     return [row["id"] for row in rows if all(field in fields for field, _ in json.loads(row["key"]))]
 
 
 def current_columns(connection: sqlite3.Connection, table_id: int) -> tuple[Column, ...]:
-    """The current columns of a table, or an empty tuple if the table does not exist."""
+    """Return the current columns of a table, or an empty tuple if the table does not exist."""
     query = "SELECT columns FROM shapes WHERE table_id = ? ORDER BY id DESC LIMIT 1"
     row = connection.execute(query, (table_id,)).fetchone()
     return () if row is None else decode_columns(row["columns"])
@@ -428,7 +428,7 @@ class _CommitApplier:
         self.facts.append({"change": "loaded", "table": table, "files": files})
 
     def _live(self, table_id: int) -> int:
-        """The id of a table. Raises CommitConflict if the table was dropped."""
+        """Return the id of a table. Raises CommitConflict if the table was dropped."""
         table = self.own.get(table_id, table_id)
         require_table(self.connection, table)
         return table
@@ -440,14 +440,14 @@ class _CommitApplier:
         self._note(table, "drop", 0, 0)
 
     def _shape(self, table: int) -> sqlite3.Row:
-        """The current columns of a table."""
+        """Return the current columns of a table."""
         row: sqlite3.Row = self.connection.execute(
             "SELECT id, since, columns FROM shapes WHERE table_id = ? ORDER BY id DESC LIMIT 1", (table,)
         ).fetchone()
         return row
 
     def _require_shape(self, table: int, columns: tuple[Column, ...]) -> int:
-        """The id of the current columns. Raises CommitConflict if they are not `columns`."""
+        """Return the id of the current columns. Raises CommitConflict if they are not `columns`."""
         newest = self._shape(table)
         if newest["columns"] != encode_columns(columns):
             raise _moved(self.connection, table, f"its columns were altered by version {newest['since']}")
@@ -527,13 +527,13 @@ def check_free(connection: sqlite3.Connection, name: str) -> None:
 
 
 def _moved(connection: sqlite3.Connection, table_id: int, how: str, code: str = "table-moved") -> CommitConflict:
-    """The conflict to raise if a table was changed."""
+    """Return the conflict to raise if a table was changed."""
     (name,) = connection.execute("SELECT name FROM tables WHERE id = ?", (table_id,)).fetchone()
     return moved(f"table {name} was changed concurrently: {how}", code=code)
 
 
 def file_facts(file: Segment) -> dict[str, str | int]:
-    """A file's entry in a commit record."""
+    """Return a file's entry in a commit record."""
     return {"path": file.path, "rows": file.rows, "bytes": file.bytes, "sha256": file.sha256}
 
 
@@ -587,7 +587,7 @@ def _remove(connection: sqlite3.Connection, thing: Cache | Sampler) -> None:
 
 
 def _replaced(thing: Cache | Sampler, what: str) -> CommitConflict:
-    """The conflict to raise if a sampler or cache was changed."""
+    """Return the conflict to raise if a sampler or cache was changed."""
     kind = _KINDS[type(thing)]
     return moved(f"{kind.word} {thing.name} was {what} concurrently", code=kind.moved)
 

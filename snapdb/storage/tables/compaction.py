@@ -73,7 +73,7 @@ class Merge(NamedTuple):
 def _adjacent_runs(
     members: Iterable[_Member], follows: Callable[[_Member, _Member], bool]
 ) -> Iterator[tuple[_Member, ...]]:
-    """Runs of two or more adjacent small members, with at most `_LARGEST` bytes per run.
+    """Yield runs of two or more adjacent small members, with at most `_LARGEST` bytes per run.
 
     >>> small = [_Member(name, 1, 1 << 20, "", first, 1, 1) for first, name in enumerate("abc")]
     >>> big = _Member("x", 1, 64 << 20, "", 3, 1, 1)
@@ -93,7 +93,7 @@ def _adjacent_runs(
 
 
 def _tiers(run: Sequence[_Member]) -> list[tuple[_Member, ...]]:
-    """The groups of adjacent members that tiered compaction merges, as in an LSM tree.
+    """Return the groups of adjacent members that tiered compaction merges, as in an LSM tree.
 
     Fewer than 8 files remain in each tier.
 
@@ -112,7 +112,7 @@ def _tiers(run: Sequence[_Member]) -> list[tuple[_Member, ...]]:
 
 
 def _grouped(run: Sequence[_Member], *, strict: bool) -> list[tuple[_Member, ...]]:
-    """All members, grouped by the file into which they are merged.
+    """Return all members, grouped by the file into which they are merged.
 
     Args:
         run: Adjacent members.
@@ -142,7 +142,7 @@ def _bytes(group: Iterable[_Member]) -> int:
 
 
 def find_tiers(connection: sqlite3.Connection, table: int) -> list[Merge]:
-    """The merges of a table with too many small files, from `_tiers`. Returns an empty list for other tables."""
+    """Return the merges from `_tiers` for a table with too many small files, or an empty list for other tables."""
     counts = connection.execute(
         "SELECT max(n) FROM (SELECT count(*) n FROM segments WHERE table_id = ? AND bytes < ? GROUP BY kind)",
         (table, _SMALL),
@@ -155,7 +155,7 @@ def find_tiers(connection: sqlite3.Connection, table: int) -> list[Merge]:
 
 
 def find_merges(connection: sqlite3.Connection, table: int | None = None) -> list[Merge]:
-    """The possible merges of a table, or of all tables that are not dropped if `table` is None."""
+    """Return the possible merges of a table, or of all tables that are not dropped if `table` is None."""
     merges: list[Merge] = []
     for row in connection.execute(
         "SELECT id, name FROM tables WHERE dropped IS NULL AND ifnull(id = ?, true) ORDER BY id", (table,)
@@ -165,7 +165,7 @@ def find_merges(connection: sqlite3.Connection, table: int | None = None) -> lis
 
 
 def _of_table(connection: sqlite3.Connection, table: int, name: str) -> Iterator[Merge]:
-    """The possible merges of a table's rows, deletes and ids."""
+    """Yield the possible merges of a table's rows, deletes and ids."""
     named = "SELECT path, rows, bytes, sha256, first"
     # The empty file of a new table is not merged, because the table's first version reads only that file.
     rows = f"{named}, added, shape FROM segments WHERE table_id = ? AND kind = 'rows' AND first + rows > 0"
@@ -181,17 +181,17 @@ def _of_table(connection: sqlite3.Connection, table: int, name: str) -> Iterator
 
 
 def _continues(before: _Member, after: _Member) -> bool:
-    """Whether the rows of a file continue those of another file, with the same columns."""
+    """Return whether the rows of a file continue those of another file, with the same columns."""
     return before.first + before.rows == after.first and before.shape == after.shape
 
 
 def _members(connection: sqlite3.Connection, query: str, owner: int) -> list[_Member]:
-    """The files that a query of the catalog returns."""
+    """Read the files that a catalog query returns."""
     return [_Member(*row) for row in connection.execute(query, (owner,))]
 
 
 def _worth(run: list[_Member]) -> list[tuple[_Member, ...]]:
-    """The run if it has two or more files, otherwise nothing."""
+    """Return the run if it has two or more files, otherwise nothing."""
     return [tuple(run)] if len(run) > 1 else []
 
 
@@ -259,7 +259,7 @@ def _write(catalog_db: CatalogDb, session: SqlSession, merge: Merge) -> Segment:
 
 
 def _table(catalog_db: CatalogDb, merge: Merge) -> Table:
-    """A table that consists of the members, with the columns with which they were written."""
+    """Return a table that consists of the members, with the columns with which they were written."""
     shape = merge.members[0].shape
     (row,) = catalog_db.rows("SELECT columns FROM shapes WHERE id = ?", (shape,))
     columns = decode_columns(row["columns"])
@@ -270,12 +270,12 @@ def _table(catalog_db: CatalogDb, merge: Merge) -> Table:
 
 
 def _segments(merge: Merge) -> tuple[Segment, ...]:
-    """The members as segments."""
+    """Return the members as segments."""
     return tuple(Segment(m.path, m.rows, m.bytes, m.sha256, m.first) for m in merge.members)
 
 
 def _deletes(db_dir: DatabaseDir, session: SqlSession, merge: Merge) -> str:
-    """SELECT row_id and the version that removed it.
+    """Return SELECT row_id and the version that removed it.
 
     If a file belongs to a single version, only the catalog contains the version.
     """

@@ -39,7 +39,7 @@ class IdMap(NamedTuple):
         return max((s.first + s.rows for s in self.segments), default=0)
 
     def sql(self, db_dir: DatabaseDir) -> str:
-        """SQL: SELECT k0, k1, …, dense."""
+        """Return the SQL for SELECT k0, k1, …, dense."""
         return key_rows(self.segments, self.columns, db_dir.path)
 
 
@@ -50,12 +50,12 @@ class IdMaps:
     catalog_db: CatalogDb
 
     def of_table(self, table_id: int) -> list[IdMap]:
-        """The table's id maps whose key columns still exist."""
+        """Return the table's id maps whose key columns still exist."""
         with self.catalog_db.reading() as connection:
             return [_map(connection, map_id) for map_id in active_maps(connection, table_id)]
 
     def read(self, map_id: int) -> IdMap:
-        """The current state of the id map with the given id.
+        """Return the current state of the id map with the given id.
 
         Ids are only added, so it is also valid for older versions.
         """
@@ -63,7 +63,7 @@ class IdMaps:
             return _map(connection, map_id)
 
     def find(self, table: Table, key: Sequence[str]) -> IdMap | None:
-        """The id map of a table's key, or None if no graph has used that key."""
+        """Return the id map of a table's key, or None if no graph has used that key."""
         fields = tuple(c.field for c in _columns(table, key))
         with self.catalog_db.reading() as connection:
             rows = connection.execute("SELECT id, key FROM id_maps WHERE table_id = ?", (table.id,)).fetchall()
@@ -72,7 +72,7 @@ class IdMaps:
             return None if map_id is None else _map(connection, map_id)
 
     def ensure(self, session: SqlSession, table: Table, key: Sequence[str]) -> IdMap:
-        """The id map of a key. The first graph that uses the key creates the map, with the keys of all versions.
+        """Return the id map of a key. The first graph that uses the key creates the map, with the keys of all versions.
 
         Raises:
             CommitConflict: Rows were appended concurrently (code 'ids-moved').
@@ -120,7 +120,7 @@ class IdMaps:
 
 
 def _map(connection: sqlite3.Connection, map_id: int) -> IdMap:
-    """The id map with the given id."""
+    """Return the id map with the given id."""
     row = connection.execute("SELECT table_id, key FROM id_maps WHERE id = ?", (map_id,)).fetchone()
     names = {c.field: c.name for c in current_columns(connection, row["table_id"])}
     key = json.loads(row["key"])
@@ -131,7 +131,7 @@ def _map(connection: sqlite3.Connection, map_id: int) -> IdMap:
 def assign_ids(
     db_dir: DatabaseDir, session: SqlSession, table_id: int, id_map: IdMap, rows: str, count: int
 ) -> AssignIds:
-    """The ids that an append assigns to the new keys in its `count` rows, a SELECT with the table's columns.
+    """Return the ids that an append assigns to the new keys in its `count` rows, a SELECT with the table's columns.
 
     Small files at the map's end are merged into the new one, so that a map has few files after many small commits. Tiny
     files are always merged, and other files if they are not larger than the files after them. This logarithmic method
@@ -154,7 +154,7 @@ def assign_ids(
 
 
 def _keys(columns: Sequence[Column], rows: str, known: Sequence[Segment], db_dir: DatabaseDir) -> str:
-    """SQL: SELECT the distinct non-NULL keys of `rows` that are not `known`, in key order and in Parquet form."""
+    """Return a SELECT of the distinct non-NULL keys of `rows` that are not `known`, in key order and Parquet form."""
     names = [quote(c.name) for c in columns]
     keys = ", ".join(
         f"CAST({n} AS {parquet_form(c.type)}) AS k{i}" for i, (n, c) in enumerate(zip(names, columns, strict=True))
@@ -172,7 +172,7 @@ def _keys(columns: Sequence[Column], rows: str, known: Sequence[Segment], db_dir
 
 
 def _columns(table: Table, key: Sequence[str]) -> tuple[Column, ...]:
-    """The columns of a key."""
+    """Return the columns of a key."""
     columns = [table.column(name) for name in key]
     assert all(columns), f"{table.name} has lost a key column"
     return tuple(c for c in columns if c is not None)
@@ -185,7 +185,7 @@ def _remove(db_dir: DatabaseDir, file: Segment | None) -> None:
 
 
 def _all_rows(catalog_db: CatalogDb, table: Table) -> Table:
-    """A table with the rows of all its versions, including deleted rows."""
+    """Return a table with the rows of all its versions, including deleted rows."""
     rows = catalog_db.rows(
         "SELECT s.*, p.columns FROM segments s JOIN shapes p ON p.id = s.shape "
         "WHERE s.table_id = ? AND s.kind = 'rows' ORDER BY s.first",
@@ -198,7 +198,7 @@ def _all_rows(catalog_db: CatalogDb, table: Table) -> Table:
 
 
 def _segments(connection: sqlite3.Connection, map_id: int) -> tuple[Segment, ...]:
-    """The files of an id map in dense-id order."""
+    """Return the files of an id map in dense-id order."""
     rows = connection.execute(
         "SELECT path, rows, bytes, sha256, first FROM id_segments WHERE map_id = ? ORDER BY first", (map_id,)
     ).fetchall()

@@ -180,7 +180,7 @@ def copy_segment(
 
 
 def _rows(session: SqlSession, source: str) -> int:
-    """The number of rows in a file. Raises InputError if its footer refers to bytes beyond the end of the file."""
+    """Return a file's number of rows. Raises InputError if its footer refers to bytes beyond the end of the file."""
     name = file_literal(source)
     (rows,) = session.rows(f"SELECT num_rows FROM parquet_file_metadata({name})")[0]
     (end,) = session.rows(
