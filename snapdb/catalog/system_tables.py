@@ -325,7 +325,7 @@ _LAST_RUNS = """
     SELECT task, runs.state, scheduled, started, error, retry, last.runs AS runs
     FROM last JOIN runs USING (task, run) ORDER BY attempt
 """
-"""The attempts of the last run of each task."""
+"""Selects the attempts of each task's last run."""
 
 
 class TaskStatus(NamedTuple):
@@ -381,7 +381,7 @@ def task_status(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> dict[int, 
 
 
 def _task_runs(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
-    """Return the runs in order of their start, including runs of dropped tasks."""
+    """Yield the runs in start order, including runs of dropped tasks."""
     with catalog_db.db_dir.raise_if_misread(), catalog_db.reading() as connection:
         runs = list(RunRows(connection).read())
     runs.sort(key=lambda r: (r.scheduled if r.started is None else r.started, r.task, r.run, r.attempt))

@@ -47,7 +47,7 @@ class _TableKeys:
     id_map: IdMap
     db_dir: DatabaseDir
     vertex: str
-    """The vertex type, for messages."""
+    """The vertex type, for error messages."""
 
     def read(self, ids: Int64s) -> pa.Array:
         """Return the user's keys for dense ids, as an array of the key's type, or of structs for a composite key."""

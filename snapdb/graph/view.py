@@ -137,11 +137,11 @@ def _flat_column(rows: RowArrays, indptr: Int64s, plain: bool, column: EdgeColum
 
 
 class Feature(Protocol):
-    """Rows of numbers by dense id (vertex) or edge id (edge)."""
+    """Rows of numbers, by dense id for vertices and by edge id for edges."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(rows,) or (rows, width)."""
+        """The shape, which is (rows,) or (rows, width)."""
 
     @property
     def dtype(self) -> np.dtype[Any]: ...
@@ -165,7 +165,7 @@ class EdgeReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GraphView:
-    """A snapshot that is open for reading. Types are always mapping keys, even if there is only one."""
+    """A snapshot that is open for reading. All mappings are keyed by type, even if there is only one."""
 
     node_counts: Mapping[str, int]
     """Vertex type → the number of dense ids. Every id is in 0 ≤ id < count. Some ids may not be in the snapshot (see

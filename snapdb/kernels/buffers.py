@@ -18,7 +18,7 @@ _SMALLEST = 1 << 18
 _KEPT = 8
 """The number of free blocks per size class that are kept for reuse."""
 _ALIGNMENT = 64
-"""The alignment of arrays in bytes. It is a cache line, as non-temporal stores require."""
+"""The alignment of arrays in bytes, which is the size of a cache line. Non-temporal stores require it."""
 _LARGER = 4
 """The number of larger size classes that are searched for a free block. The block is then at most 1.5 times as
 large."""

@@ -1,4 +1,4 @@
-"""Compilation progress, which explains why a first statement takes seconds. Unlike the kernels, it needs no numba."""
+"""Compilation progress, which explains why a first statement takes seconds. This module does not import numba."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 COMPILING = "compiling kernels (first run only)"
 _PATIENCE = 0.5
-"""The time of compilation, in seconds, after which it is reported."""
+"""The number of seconds after which a compilation is reported."""
 
 _waiting: list[_Wait] = []
 

@@ -38,7 +38,7 @@ def _source(module: str) -> bytes:
 
 @cache
 def _state(module: str) -> str:
-    """A digest of the source code of a kernel module and of all modules from which it imports kernels."""
+    """Return a digest of the source code of a kernel module and of all modules from which it imports kernels."""
     met, found = {module}, [module]
     for name in found:
         new = {word.decode() for word in _IMPORTED.findall(_source(name))} - met
@@ -157,7 +157,7 @@ class _PartCompiler(CompilerBase):  # type: ignore[misc]
 class _Listener(event.Listener):  # type: ignore[misc]
     """Measures the time that numba takes to compile functions.
 
-    Loading a function from the cache raises no such event.
+    Loading a function from the cache triggers no such event.
     """
 
     def __init__(self) -> None:

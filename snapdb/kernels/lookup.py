@@ -73,7 +73,7 @@ def ending_in(indptr: Int64s, indices: Array, near: Bools, far: Bools) -> Int64s
 
 @kernel
 def _count_ending(indptr: Int64s, indices: Array, near: Bools, far: Bools) -> int:
-    """Return the number of such edges."""
+    """Count the edges for `ending_in`."""
     count = 0
     for v in range(indptr.size - 1):
         if near[v]:
@@ -86,7 +86,7 @@ def _count_ending(indptr: Int64s, indices: Array, near: Bools, far: Bools) -> in
 
 @kernel
 def _list_ending(indptr: Int64s, indices: Array, near: Bools, far: Bools, found: Int64s) -> None:
-    """Fill `found` with their positions."""
+    """Fill `found` with the positions of the edges for `ending_in`."""
     at = 0
     for v in range(indptr.size - 1):
         for p in range(indptr[v], indptr[v + 1]):
@@ -209,7 +209,7 @@ def marked(words: UInt64s, limit: int, numbers: Array) -> Int64s:
 
 @kernel
 def _marked(words: UInt64s, limit: int, numbers: Array, places: Int64s) -> int:
-    """Fill `places` and return their number, or -1 if a number is out of range."""
+    """Fill `places` with the indices of members. Returns their number, or -1 if a number is out of range."""
     count = 0
     for i in range(numbers.size):
         number = np.int64(numbers[i])

@@ -33,7 +33,7 @@ def mix(z: np.uint64) -> np.uint64:
 
 @kernel
 def fold(key: np.uint64, part: np.uint64) -> np.uint64:
-    """Extend a key by one part, a bijection of the part for a fixed key. The first key is fold(0, seed)."""
+    """Extend a key by one part. For a fixed key, this is a bijection of the part. The first key is fold(0, seed)."""
     return mix((key ^ mix(part + _GOLDEN)) + _GOLDEN)
 
 
@@ -54,7 +54,7 @@ def below(bits: np.uint64, n: np.uint64) -> np.uint64:
 
 @allocating_kernel
 def fold_each(key: np.uint64, parts: Int64s) -> UInt64s:
-    """Return [parts] fold(key, part) for each part."""
+    """Return fold(key, part) for each part, as [parts]."""
     keys = np.empty(parts.size, np.uint64)
     for i in range(parts.size):
         keys[i] = fold(key, np.uint64(parts[i]))

@@ -33,7 +33,7 @@ FIRST, SECOND = signed(0xBF58476D1CE4E5B9), signed(0x94D049BB133111EB)
 
 
 def shifted(words: Tensor, bits: int) -> Tensor:
-    """Return a logical right shift. torch's own shift copies the sign bit."""
+    """Shift words to the right logically. torch's own shift copies the sign bit."""
     return (words >> bits) & ((1 << (64 - bits)) - 1)
 
 
@@ -81,7 +81,7 @@ def below(bits: Tensor, n: Tensor) -> Tensor:
 
 
 def unsigned_order(words: Tensor) -> Tensor:
-    """Signed integers with the same order as the unsigned words.
+    """Return signed integers with the same order as the unsigned words.
 
     >>> import torch
     >>> unsigned_order(torch.tensor([-1, 0, 1])).argsort().tolist()
@@ -212,7 +212,7 @@ FAR = 2**62
 
 
 def past(chosen: Tensor, ranks: Tensor) -> Tensor:
-    """Map ranks among the elements that are not chosen to ranks among all.
+    """Map ranks among the elements that are not chosen to ranks among all elements.
 
     Both are [rows, …], and `chosen` is padded with FAR.
 

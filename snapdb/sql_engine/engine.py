@@ -135,7 +135,7 @@ class SqlEngine:
         return self._functions
 
     def volatile(self) -> frozenset[str]:
-        """Return the names of DuckDB's volatile functions, which return different values on each call."""
+        """Return the names of DuckDB's volatile functions, which can return a different value on each call."""
         if self._volatile is None:
             with self.session() as session:
                 self._volatile = frozenset(str(name) for (name,) in session.rows(_VOLATILE))
@@ -436,7 +436,7 @@ class SqlSession:
         return [_order_key(order["expression"]) for order in orders]
 
     def files_behind(self, path: str) -> tuple[str, ...]:
-        """Return the names of the files that a path or glob matches, in order. There may be none.
+        """Return the names of the files that match a path or glob, in order. The result can be empty.
 
         Raises:
             InputError: A file name cannot be written in SQL.

@@ -37,7 +37,7 @@ _PARTS = ("topology", "patch", "features", "feature_patch")
 """The keys of an element's layout that name a shared directory. `history` names several."""
 
 _MISREAD = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""The exceptions that reading a damaged manifest raises."""
+"""The exceptions that can occur when a damaged manifest is read."""
 
 
 @contextmanager

@@ -29,7 +29,7 @@ class Segment:
     rows: int
     """The number of rows."""
     bytes: int
-    """The file size."""
+    """The file size in bytes."""
     sha256: str
     """The SHA-256 of the file, in hexadecimal."""
     first: int = 0

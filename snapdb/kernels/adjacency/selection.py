@@ -51,9 +51,9 @@ class _Conditions(NamedTuple):
     """The conditions on an edge. An empty array means no condition."""
 
     start: int
-    """The earliest event time, inclusive."""
+    """The start of the window, inclusive."""
     stop: int
-    """The end of event times, exclusive."""
+    """The end of the window, exclusive."""
     after: int
     """An edge must end after this time, or have no end."""
     bounded: bool

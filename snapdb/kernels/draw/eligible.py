@@ -1,4 +1,4 @@
-"""Eligible edges of a row: edges within the time bounds, to neighbours that exist by then, and not excluded.
+"""The eligible edges of a row: edges within the time bounds that are not excluded and whose neighbours exist by then.
 
 Edges are time-sorted within a row, so the edges within time bounds are ranges of the row. `find_windows` finds these
 ranges by binary search, in O(log degree) per row, without reading the edges. Conditions that no search can decide (the
@@ -210,7 +210,7 @@ def _filter(
 
 @kernel
 def _holds(values: Int64s, low: _Number, high: _Number, value: _Number) -> bool:
-    """Binary search for whether the ascending values[low:high] contain a value."""
+    """Return whether the ascending values[low:high] contain a value. Uses binary search."""
     last = high
     while low < high:
         middle = (low + high) >> 1

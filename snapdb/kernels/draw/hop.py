@@ -248,9 +248,10 @@ def _draw_scored(
 
 @kernel
 def _take_first(rule: DrawRule, walk: WalkArrays, count: int, draft: DraftArrays, edges: int) -> int:
-    """Take the k edges in places[:count] with the smallest scores, which precede the (k+1)-th edge, in rank order.
+    """Take the k edges in places[:count] with the smallest scores, in rank order.
 
-    Under PRIORITY, the score of the (k+1)-th edge is the threshold of the Horvitz-Thompson weights.
+    These are the edges that precede the (k+1)-th edge. Under PRIORITY, the score of the (k+1)-th edge is the threshold
+    of the Horvitz-Thompson weights.
     """
     k, candidates = rule.fanout, draft.candidates
     limit = nth_smallest(candidates, count, k + 1) if count > k else -1

@@ -213,7 +213,7 @@ _LISTED = 2048
 
 @kernel
 def _place(rows: RowArrays, spans: Int64s, low: int, high: int, fanout: int, positions: Int64s, edge: int) -> None:
-    """Map positions[edge:] to physical ones, up to `fanout` per row of spans[low:high]. They count from BASE_START."""
+    """Map positions[edge:] (BASE_START + rank) to physical ones, up to `fanout` per row of spans[low:high]."""
     words = rows.live.words
     if words.size > 0:
         _skip_dead(words, spans, low, high, fanout, positions, edge)
@@ -224,7 +224,7 @@ def _place(rows: RowArrays, spans: Int64s, low: int, high: int, fanout: int, pos
 
 @kernel
 def _is_walked(held: int, degree: int) -> bool:
-    """Return whether a pass over the dead positions skips them, in a row of `held` positions."""
+    """Return whether the dead positions of a row with `held` positions are skipped in a single pass."""
     return (held - degree <= _WALKED) & (held <= _LISTED)
 
 

@@ -70,8 +70,8 @@ class CachedRows(NamedTuple):
     positions and `size` neighbours. Under PRIORITY, two more columns contain the row's edge with the greatest score (-1
     if the row has every edge) and the position of the edge outside the row with the lowest score."""
     scores: Float64s
-    """[rows, 2] Under PRIORITY, the greatest score in the row and the lowest score outside it. [0, 2] for other
-    methods."""
+    """[rows, 2] Under PRIORITY, the greatest score in the row and the lowest score outside it. For other methods, the
+    shape is [0, 2]."""
 
 
 class RowCopies(NamedTuple):
@@ -100,8 +100,8 @@ def record_width(size: int, weighted: bool) -> int:
     return HEAD + 2 * size + (2 if weighted else 0)
 
 
-# Reading of records. The first pass over a block reads the records' numbers and prefetches all of their lines. The
-# second pass checks their rounds. When rows are drawn, the records are already in the processor's cache.
+# Records are read in two passes over a block. The first pass reads the records' numbers and prefetches all of their
+# lines. The second pass checks their rounds. When rows are drawn, the records are already in the processor's cache.
 @kernel
 def find_records(
     keys: RowKeys, cached: CachedRows, nodes: Int64s, first: int, last: int, ahead: int, block: Int64s
@@ -166,7 +166,7 @@ def take_recorded(
     return not outside
 
 
-# Reading of the neighbours of drawn edges, from records, from copies of whole rows, or otherwise from the adjacency.
+# The neighbours of drawn edges are read from records, from copies of whole rows, or otherwise from the adjacency.
 @allocating_kernel
 def load_pooled(
     rows: RowArrays, copies: RowCopies, frontier: Int64s, draft: DraftArrays, begin: int, end: int, limit: int
@@ -259,15 +259,13 @@ def _find_in_copies(
             copied[e - first] = p - shifts[copy, 1 if p >= held else 0]
 
 
-# Writing of records and copies, in node order through the adjacency, so that a file is read sequentially. A pass costs
+# Records and copies are written in node order through the adjacency, so that a file is read sequentially. A pass costs
 # O(size) per record, or O(degree) under PRIORITY. Records of the wanted round are skipped.
 @allocating_kernel
 def fill_rows(
     rows: RowArrays, walk: WalkArrays | None, pool: NeighborPool, nodes: Int64s, low: int, high: int, draft: DraftArrays
 ) -> tuple[int, int, int, _Number]:
-    """Redraw the records low ≤ number < high that belong to another round than the wanted one.
-
-    Record i is for nodes[i].
+    """Redraw the records low ≤ number < high that are not of the wanted round. Record i belongs to nodes[i].
 
     `walk` is used only under PRIORITY. For other methods it is None, so that the draws of PRIORITY are not compiled.
 

@@ -199,9 +199,10 @@ def _draw_recorded(
     return i, edges
 
 
-# Draws for single rows for which a record is not enough. The pool row is read or drawn, at O(size), or O(degree) under
-# PRIORITY. Its eligible edges are found by a merge with the list of eligible edges, or by comparing each edge with the
-# row's four ranges. The pool's part of the fanout is then drawn from them, and the residual draw takes the other edges.
+# Rows that are drawn one by one, because a record is not enough. The pool row is read or drawn, at O(size), or
+# O(degree) under PRIORITY. Its eligible edges are found by a merge with the list of eligible edges, or by comparing
+# each edge with the row's four ranges. The pool's part of the fanout is then drawn from them, and the residual draw
+# takes the other edges.
 @kernel
 def _draw_uncached(
     walk: WalkArrays,
@@ -367,7 +368,7 @@ def _meet_ranges(windows: Int64s, span: _Number, row: PoolRow) -> _Number:
 
 @kernel
 def _rank_all(live: LiveArrays, total: _Number, span: int, draft: DraftArrays, row: PoolRow, count: _Number) -> None:
-    """Replace the indices of a pool row's edges by their ranks among all eligible edges."""
+    """Replace the indices of a pool row's edges with their ranks among all eligible edges."""
     listed, places, chosen = draft.windows[span, LISTED] != 0, draft.candidates.places, row.chosen
     for j in range(count):
         position = row.positions[chosen[j]]

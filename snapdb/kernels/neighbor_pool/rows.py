@@ -208,7 +208,7 @@ def pass_over(chosen: Int64s, count: _Number, ranks: Int64s, begin: _Number, end
 
 # Horvitz-Thompson weights of draws from a PRIORITY row. Given the scores of all other edges, an edge is in the row with
 # probability weight * threshold. If it is, it is drawn from the row or by the residual draw, and otherwise only by the
-# residual draw. The weight is one over the total probability.
+# residual draw. The weight is the reciprocal of the total probability.
 @kernel
 def weight_at(walk: WalkArrays, position: _Number) -> float:
     """Return the weight of the edge at a position, or 1 if edges have no weights."""

@@ -376,7 +376,7 @@ class Leader(NamedTuple):
     """The leader, or a candidate."""
 
     holder: str
-    """A token that no other process has."""
+    """A token that is unique to the process."""
     beat: int
     """The number of heartbeats. It is not a clock time, because clocks differ between machines and can be reset."""
     host: str

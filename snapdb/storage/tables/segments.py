@@ -27,7 +27,7 @@ from snapdb.types import Column, Segment, Table
 from snapdb.types.text import counted
 
 _OPTIONS = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 3, ROW_GROUP_SIZE 122880)"
-"""Options of DuckDB's COPY for segments."""
+"""The options of DuckDB's COPY statement for segments."""
 
 _BLOCK = 8 << 20
 """The number of bytes copied and hashed at once."""
@@ -36,7 +36,7 @@ _FICLONE = 0x40049409
 
 
 def check_table(db_dir: DatabaseDir, table: Table) -> None:
-    """Check that the table's files have the committed sizes. Raises CorruptError for a file that does not."""
+    """Check that the table's files have the committed sizes. Raises CorruptError for a file with another size."""
     check_files(db_dir, f"table {table.name}", (*table.segments, *table.deletes))
 
 
