@@ -238,7 +238,7 @@ def _numpy(column: Any) -> Array:
 
 
 def _query(data: EdgeData, rows: str, looked_up: Sequence[bool], gone: bool) -> str:
-    """Return SELECT source, destination, e_id, … An end is its key if `looked_up`, otherwise a dense id from a join."""
+    """Return a SELECT of source, destination, e_id, … An end is a key if `looked_up`, or a dense id from a join."""
     element = data.rows.element
     chosen, joins = [], []
     sides = (

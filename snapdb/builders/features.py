@@ -76,7 +76,7 @@ def vertex_features(context: BuildContext, session: SqlSession, data: VertexData
     """
     element, table = data.rows.element, data.rows.table
     specs, added = _own(element.features), added_rows(context.store.catalog_db, table, data.rows.root)
-    columns = data.features_of("")  # only the types are read, not the rows, and determine what grows
+    columns = data.features_of("")  # reads only the types, which determine what grows, and no rows
     growing = growth_spec(columns, specs, element.target, element.classes)
     wanted = _wanted_vertices(data, specs, growing)
 

@@ -32,7 +32,7 @@ class VertexData(NamedTuple):
     id_map: IdMap
     """The id map of the key."""
     known: str
-    """SELECT k0, k1, …, dense for every key in any version of the table."""
+    """A SELECT of k0, k1, …, dense for every key in any version of the table."""
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ class VertexData(NamedTuple):
 
     @property
     def dense(self) -> str:
-        """SELECT k0, k1, …, dense for the keys of these rows only."""
+        """A SELECT of k0, k1, …, dense for the keys of these rows only."""
         keys = ", ".join(f"m.k{i}" for i in range(len(self.key)))
         return f"SELECT {keys}, m.dense FROM ({self.rows.sql}) v JOIN ({self.known}) m ON {self._same}"
 

@@ -130,7 +130,7 @@ class EdgeRows:
 
     @property
     def time(self) -> Column | None:
-        """The column with the time of an event, or the start of an event with a duration. None without event times."""
+        """The column with the time of an event (or its start if it has a duration), or None without event times."""
         return self.table.column(self.element.event_time) if self.element.event_time else None
 
     @property
@@ -157,7 +157,7 @@ def _or_static(element: VertexElement | EdgeElement, time: str, condition: str) 
 
 
 def shown_rows(rows: VertexRows | EdgeRows) -> str:
-    """Return a SELECT of an element's columns as a snapshot has them."""
+    """Return a SELECT of an element's columns in a snapshot."""
     if rows.element.properties is None:
         return rows.sql
     shown = shown_columns(rows.element, [c.name for c in rows.table.columns])

@@ -81,7 +81,7 @@ class WithoutIdle(NamedTuple):
     reader: EdgeReader
     """Opens the other relations."""
     idle: frozenset[Relation]
-    """The relations with edges that no draw can reach."""
+    """The relations whose edges cannot be reached by any draw."""
     graph: PropertyGraph
     """The graph of the snapshot."""
     node_counts: Mapping[str, int]

@@ -33,7 +33,8 @@ def table_rows(table: Table, root: Path, *, row_ids: bool = False, ordered: bool
     Args:
         table: The table at the version to read.
         root: The database directory.
-        row_ids: Whether to add the row ids as the last column, named `ROW_ID`. For an edge table, they are the `e_id`.
+        row_ids: Whether to add the row ids as the last column, named `ROW_ID`. For an edge table, the ids are the
+            `e_id`.
         ordered: Whether to return the rows in order. Otherwise, an anti-join excludes deleted rows, which is faster to
             plan if there are many.
 

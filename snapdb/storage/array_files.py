@@ -283,7 +283,10 @@ class _Place(NamedTuple):
 
 
 def same_values(one: Array, other: Array) -> bool:
-    """Return whether two arrays are equal. Mapped arrays are compared by file region: published files never change."""
+    """Return whether two arrays are equal.
+
+    Mapped arrays are compared by file region, because published files never change.
+    """
     if one is other or one.dtype != other.dtype or one.shape != other.shape:
         return one is other
     places = _place(one), _place(other)

@@ -14,8 +14,8 @@ from pathlib import Path
 from snapdb.errors import DatabaseError
 
 _KEPT = 50
-"""The number of characters of a path's name that its hidden path's name contains, because file systems limit the length
-of names."""
+"""The number of characters that a hidden path's name takes from the original name, because file systems limit the
+length of names."""
 
 _FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 """The system's messages for a full disk and an exceeded quota."""

@@ -112,7 +112,10 @@ def _stats(path: Path) -> Iterator[os.stat_result]:
 
 
 def _paths(db_dir: DatabaseDir) -> Iterator[Path]:
-    """Yield all files and published directories of the database, including staging and dead processes' spills."""
+    """Yield all files and published directories of the database.
+
+    They include staging directories and the spill directories of dead processes.
+    """
     for folder, depth in _DEPTHS.items():
         yield from _files(db_dir.path / folder) if depth is None else _at_depth(db_dir.path / folder, depth)
     for path in _children(db_dir.path):

@@ -409,7 +409,9 @@ class Folder(NamedTuple):
 
 
 def file_name(name: str) -> str:
-    """Return a file name for a name in the database. Escapes all except letters, digits, spaces, -, _ and .
+    """Return a file name for a name in the database.
+
+    All characters except letters, digits, spaces, -, _ and . are escaped. A leading dot is also escaped.
 
     >>> file_name("week 3"), file_name("in/out"), file_name("..")
     ('week 3', 'in%2Fout', '%2E.')

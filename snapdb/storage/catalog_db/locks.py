@@ -280,8 +280,8 @@ class TablesLock:
 def assigning_ids(db_dir: DatabaseDir) -> Iterator[None]:
     """Hold the lock for assigning ids.
 
-    If two processes assigned ids at the same time, the catalog would reject one of them, and it would have to start
-    over.
+    If two processes assigned ids at the same time, the catalog would reject one of them, and that process would have to
+    start over.
     """
     with _opened(db_dir.path / "ids.lock", os.O_CREAT) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -40,7 +40,7 @@ _GOING = f"{_THIS} AND state = 'running' AND holder = ?"
 """The condition that a run is running and that no other process has taken over its record."""
 LEASE_TTL = 6.0
 """Seconds without a heartbeat after which a leader is considered dead. Both the leader and the other processes measure
-them with their own monotonic clocks."""
+this time with their own monotonic clocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,9 +333,9 @@ class RunMark:
 
 
 class RunLock:
-    """A task's lock, which allows only one run of the task at a time.
+    """A task's lock, which allows one run of the task at a time.
 
-    Held until `release` or the end of the process.
+    It is held until `release` or the end of the process.
     """
 
     def __init__(self, db_dir: DatabaseDir, task: int) -> None:

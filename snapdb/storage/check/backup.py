@@ -1,7 +1,7 @@
 """Backups of a database in use. A backup consists of the catalog at one version, and every file that it names.
 
-SQLite's backup interface copies the catalog. All other files are immutable, so a hard link replaces a copy on the same
-file system. Otherwise, the bytes are copied.
+SQLite's backup interface copies the catalog. All other files are immutable, so hard links can replace copies on the
+same file system. Otherwise, the bytes are copied.
 """
 
 import errno

@@ -118,7 +118,7 @@ def _integrity(connection: sqlite3.Connection) -> list[Problem]:
 
 
 def check_chain(contents: Contents) -> Iterator[Problem]:
-    """Report the broken links of the chains of versions and of upkeep."""
+    """Report the broken links in the version chain and the upkeep chain."""
     versions, upkeep = contents["versions"], contents["upkeep"]
     yield from map(_broken, _links("version", "version", versions))
     yield from map(_broken, _times(versions))

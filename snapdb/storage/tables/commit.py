@@ -112,7 +112,7 @@ class AssignIds(NamedTuple):
     file: Segment | None
     """The file with the new keys, which follow the keys of the replaced files. None if the append has no new keys."""
     merged: tuple[str, ...] = ()
-    """The map's last files if they are small. They are merged into the new file."""
+    """The map's last, small files, which are merged into the new file."""
 
 
 class LoadedFile(NamedTuple):

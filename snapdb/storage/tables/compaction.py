@@ -191,7 +191,7 @@ def _members(connection: sqlite3.Connection, query: str, owner: int) -> list[_Me
 
 
 def _worth(run: list[_Member]) -> list[tuple[_Member, ...]]:
-    """Return the run if it has two or more files, otherwise nothing."""
+    """Return the run in a list if it has two or more files, otherwise an empty list."""
     return [tuple(run)] if len(run) > 1 else []
 
 
@@ -275,7 +275,7 @@ def _segments(merge: Merge) -> tuple[Segment, ...]:
 
 
 def _deletes(db_dir: DatabaseDir, session: SqlSession, merge: Merge) -> str:
-    """Return SELECT row_id and the version that removed it.
+    """Return a SELECT of row_id and the version that removed the row.
 
     If a file belongs to a single version, only the catalog contains the version.
     """

@@ -39,7 +39,7 @@ class IdMap(NamedTuple):
         return max((s.first + s.rows for s in self.segments), default=0)
 
     def sql(self, db_dir: DatabaseDir) -> str:
-        """Return the SQL for SELECT k0, k1, …, dense."""
+        """Return a SELECT of k0, k1, …, dense."""
         return key_rows(self.segments, self.columns, db_dir.path)
 
 
