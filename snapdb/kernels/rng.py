@@ -123,7 +123,7 @@ def fresh_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:
 
 
 def hash_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:
-    """Return the hash key of a hop over one edge type. Folding a node id and an edge id into it gives the edge's key."""
+    """Return the hash key of a hop over one edge type. Folding a node id and an edge id into it gives an edge key."""
     return fold_parts(seed, Domain.HASH, batch, hop, edge_type)
 
 
