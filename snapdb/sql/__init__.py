@@ -1,4 +1,4 @@
-"""The SQL language: text → frozen statements with spans. The package does not depend on an SQL engine."""
+"""The SQL language: parses text into immutable statements with source spans, without depending on an SQL engine."""
 
 from snapdb.sql.lexer import is_complete, split
 from snapdb.sql.parser import format_sql, parse, parse_each, parse_one

@@ -1,4 +1,4 @@
-"""Corrections of common mistakes: SQL, DuckDB or PyG syntax, and the equivalent in snapdb's language."""
+"""Corrections for common mistakes: snapdb's equivalent of unsupported SQL, DuckDB or PyG syntax."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -23,20 +23,20 @@ class Mistake(NamedTuple):
     at: int
     """The index of the token, or the number of tokens at the end of the statement."""
     accepted: frozenset[str]
-    """What the grammar accepts instead: keywords, marks, and NAME, NUMBER, STRING, QUERY."""
+    """What the grammar accepts instead: keywords, symbols, and terminals such as NAME, NUMBER, STRING and QUERY."""
 
     def word(self, offset: int = 0) -> str:
-        """Return the keyword, name or mark at an offset from the token, or '' outside of the statement."""
+        """Return the keyword, name or symbol at the given offset from the token, or '' outside the statement."""
         place = self.at + offset
         return self.tokens[place].word or self.tokens[place].text if 0 <= place < len(self.tokens) else ""
 
     def text(self, offset: int = 0) -> str:
-        """Return the text at an offset from the token, as written."""
+        """Return the text at the given offset from the token, as written."""
         place = self.at + offset
         return self.tokens[place].text if 0 <= place < len(self.tokens) else ""
 
     def rest(self, stops: frozenset[str] = frozenset()) -> str:
-        """Return the text from the token up to a top-level keyword or closing bracket, or up to the end."""
+        """Return the text from the token to the next top-level keyword in `stops`, closing bracket, or end."""
         return _joined(self.tokens[self.at : _stop(self.tokens, self.at, stops)])
 
     def only(self, *words: str) -> bool:
@@ -45,7 +45,7 @@ class Mistake(NamedTuple):
 
 
 def correct(mistake: Mistake) -> str:
-    """Return a suggestion of the likely intent, to be appended to a message, or '' if there is none."""
+    """Return a suggestion to append to an error message, or '' if there is none."""
     way = next((way for rule in _RULES if (way := rule(mistake))), "")
     return f"; write {way[:_SHOWN]}{'…' * (len(way) > _SHOWN)}" if way else ""
 
@@ -61,7 +61,7 @@ def _stop(tokens: Sequence[Token], start: int, stops: frozenset[str]) -> int:
 
 
 def _joined(tokens: Sequence[Token]) -> str:
-    """Return the tokens as text, with a blank wherever they were separated by white space."""
+    """Return the tokens as text, with one space wherever white space separated them."""
     parts = [
         " " * (index > 0 and token.span.start > tokens[index - 1].span.stop) + token.text
         for index, token in enumerate(tokens)
@@ -89,7 +89,7 @@ def _of(mistake: Mistake) -> str:
 
 
 def _at(mistake: Mistake) -> str:
-    """Correct AT without parentheses or without the kind of version."""
+    """Correct AT without parentheses or without a version kind."""
     kind = mistake.word() if mistake.word() in {"TAG", "TIMESTAMP", "VERSION"} else ""
     value = mistake.rest(_SNAPSHOT_CLAUSES - {"AT"})
     if mistake.only("(") and mistake.word(-1) == "AT":
@@ -109,7 +109,7 @@ def _bound(kind: str, value: str) -> str:
 
 
 def _sample(mistake: Mistake) -> str:
-    """Correct clauses of SAMPLE that have other names in other systems."""
+    """Correct SAMPLE clauses that have different names in other systems."""
     if not {"EPOCHS", "REPEATABLE"} <= mistake.accepted:
         return ""
     if not mistake.text() and "FANOUT" in mistake.accepted and mistake.word(-2) == "FROM":
@@ -119,7 +119,7 @@ def _sample(mistake: Mistake) -> str:
 
 
 def _renamed_clause(mistake: Mistake) -> str:
-    """Return the clause that corresponds to the name of a PyG or PyTorch argument."""
+    """Return the clause that corresponds to a PyG or PyTorch argument."""
     word, following = mistake.word(), [mistake.text(offset) for offset in range(1, 4)]
     number = next((text for text in following if text.isdecimal()), "")
     if word in _SEED:
@@ -134,7 +134,7 @@ def _renamed_clause(mistake: Mistake) -> str:
 
 
 def _foreign_clause(mistake: Mistake) -> str:
-    """Return the alternative to a clause from a query or another sampler."""
+    """Return the alternative to a clause that only queries or other samplers have."""
     word, number = mistake.word(), mistake.text(1)
     match word:
         case "LIMIT":
@@ -164,7 +164,7 @@ def _sample_from(mistake: Mistake) -> str:
 
 
 def _value(mistake: Mistake) -> str:
-    """Correct a number after = or another word."""
+    """Correct an = or SIZE before a number."""
     if "NUMBER" in mistake.accepted and mistake.word() in {"=", "SIZE"}:
         number = next((mistake.text(offset) for offset in (1, 2) if mistake.text(offset).isdecimal()), "")
         return f"{mistake.word(-1)} {number}" if number else ""
@@ -172,7 +172,7 @@ def _value(mistake: Mistake) -> str:
 
 
 def _seeds(mistake: Mistake) -> str:
-    """Correct SEEDS without parentheses or without its vertex type."""
+    """Correct SEEDS without parentheses or without a vertex type."""
     before, tokens = mistake.at - 1, mistake.tokens
     if mistake.only("(", "EDGES") and mistake.word(-1) == "SEEDS" and mistake.word() != "SELECT":
         return f"SEEDS (SELECT … FROM {mistake.text()}) AS {mistake.text()}"
@@ -192,7 +192,7 @@ def _seeds(mistake: Mistake) -> str:
 
 
 def _opener(tokens: Sequence[Token], closer: int) -> int:
-    """Return the index of the bracket that a closing bracket matches, or -1 without one."""
+    """Return the index of the opening bracket that matches a closing bracket, or -1 if there is none."""
     depth = 0
     for index in range(min(closer, len(tokens) - 1), -1, -1):
         depth += (tokens[index].text in CLOSERS) - (tokens[index].text in OPENERS)
@@ -202,7 +202,7 @@ def _opener(tokens: Sequence[Token], closer: int) -> int:
 
 
 def _fanout(mistake: Mistake) -> str:
-    """Correct FANOUT with counts outside of brackets or without an edge type."""
+    """Correct FANOUT with counts outside brackets or without an edge type."""
     tokens, word = mistake.tokens, mistake.word()
     if mistake.word(-1) == "FANOUT":
         return f"FANOUT (DEFAULT => [{_counts(mistake) or '10, 5'}])"
@@ -224,7 +224,7 @@ def _fanout(mistake: Mistake) -> str:
 
 
 def _counts(mistake: Mistake) -> str:
-    """Return the numbers from the token up to the end of their brackets."""
+    """Return the numbers from the token to the closing bracket."""
     numbers = []
     for token in mistake.tokens[mistake.at :]:
         if token.kind == "number" or token.word == "FULL":
@@ -270,7 +270,7 @@ def _written(mistake: Mistake) -> str:
 
 
 def _maintained(mistake: Mistake) -> str:
-    """Correct common wrong guesses of the syntax of EXPIRE, BACKUP, DIFF and COPY."""
+    """Correct common syntax mistakes in EXPIRE, BACKUP, DIFF and COPY."""
     text = mistake.text()
     match mistake.tokens[0].word, mistake.word():
         case ("EXPIRE", "SNAPSHOT"):
@@ -287,7 +287,7 @@ def _maintained(mistake: Mistake) -> str:
 
 
 def _created(mistake: Mistake) -> str:
-    """Correct CREATE with a missing word, or with the syntax of another system."""
+    """Correct CREATE with a missing word or with another system's syntax."""
     text = mistake.text()
     match mistake.tokens[0].word, mistake.word():
         case ("CREATE", "SAMPLE") if mistake.only("AS"):
@@ -304,7 +304,7 @@ def _created(mistake: Mistake) -> str:
 
 
 def _graph(mistake: Mistake) -> str:
-    """Correct elements of a property graph in the syntax of other systems."""
+    """Correct property graph elements in other systems' syntax."""
     if not {"NODE", "VERTEX"}.isdisjoint(mistake.accepted) and mistake.word() in {"(", "NODES", "VERTICES"}:
         return "VERTEX TABLES (…) EDGE TABLES (…) without other parentheses"
     match mistake.word():
@@ -325,4 +325,4 @@ _RULES: tuple[Callable[[Mistake], str], ...] = (
     *(_created, _graph),
     _parentheses,
 )
-"""The rules, in the order in which they are tried. _parentheses is the least specific one and is last."""
+"""The rules in the order in which they are tried. `_parentheses` is last because it is the least specific."""

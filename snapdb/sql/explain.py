@@ -1,4 +1,4 @@
-"""EXPLAIN of any other statement."""
+"""EXPLAIN, which accepts any other statement."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from snapdb.sql.syntax import Family, Place, Reader, Statement, Tree, first_tree
 
 @dataclass(frozen=True, slots=True)
 class Explain(Statement):
-    """EXPLAIN [ANALYZE] [(FORMAT text | json)] of any other statement."""
+    """EXPLAIN [ANALYZE] [(FORMAT text | json)] statement."""
 
     statement: Statement
     analyze: bool
@@ -53,7 +53,7 @@ _FOREIGN = frozenset({"EXTENDED", "FORMAT", "PLAN", "QUERY", "VERBOSE"})
 
 
 def _check(tokens: Sequence[Token]) -> None:
-    """Raise for EXPLAIN options that exist only in other databases."""
+    """Raise ParseError for EXPLAIN options that exist only in other databases."""
     index = explained(tokens, partners(tokens))
     if index >= len(tokens):
         return

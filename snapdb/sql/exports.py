@@ -43,8 +43,8 @@ from snapdb.sql.syntax import (
 from snapdb.sql.tables import refuse_at
 
 _CopyOption = tuple[Name, str | bool | int | float | ColumnList]
-"""An option (FORMAT, HEADER, DELIMITER, …) and its value. The value of a bare option is True, and that of an option
-with parentheses is a list of columns."""
+"""An option (FORMAT, HEADER, DELIMITER, …) and its value: True for a bare option, and a list of columns for an option
+with parentheses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ def _print_option(option: _CopyOption) -> str:
 
 
 def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """Yield the query of COPY (…) and the value of AT."""
+    """Yield the query in COPY (…) and the value in AT."""
     if 1 in pairs:
         yield Run("STATEMENT" if says(tokens, 2, "SAMPLE") else "QUERY", 2, pairs[1])
     yield from at_values(tokens, pairs)

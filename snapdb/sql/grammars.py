@@ -28,7 +28,7 @@ class _StatementLexer(Lexer):
         self.keywords = {terminal.pattern.value.upper(): terminal.name for terminal in conf.terminals}
 
     def lex(self, lexer_state: LexerState, parser_state: ParserState[int]) -> Iterator[lark.Token]:
-        tokens: Iterable[Token] = lexer_state.text  # type: ignore[assignment]  # Lark hands custom input through
+        tokens: Iterable[Token] = lexer_state.text  # type: ignore[assignment]  # Lark passes custom input on
         for token in tokens:
             # A contextual lexer: a keyword is a keyword only where the parser accepts it, and a name everywhere else.
             accepted = parser_state.parse_conf.states[parser_state.position]
@@ -38,7 +38,7 @@ class _StatementLexer(Lexer):
 
 
 def _terminal_of(token: Token, accepted: Container[str], keywords: Mapping[str, str]) -> str:
-    """Return a token's terminal, or a name that is in no grammar if the token is not valid anywhere."""
+    """Return a token's terminal, or a name that no grammar defines if the token is not valid anywhere."""
     kind, word = token.kind, token.word
     keyword = keywords.get(word)
     if keyword is not None and keyword in accepted:
@@ -56,7 +56,7 @@ def parser(family: str) -> Lark:
 
 
 def _grammar(family: str, *, strict: bool = False) -> Lark:
-    """Build the grammar of a family. `strict` rejects shift/reduce conflicts (needs the interegular package)."""
+    """Build the grammar of a family. `strict` rejects shift/reduce conflicts (requires the interegular package)."""
     return Lark(grammar_text(family), parser="lalr", lexer=_StatementLexer, propagate_positions=True, strict=strict)
 
 

@@ -46,7 +46,7 @@ class EventTime:
     """EVENT TIME (column [, column]) [NULLS STATIC | NULLS ERROR]."""
 
     columns: ColumnList
-    """The column of event times, optionally followed by the column of end times."""
+    """The event time column, optionally followed by the end time column."""
     nulls_static: bool
 
 
@@ -91,7 +91,7 @@ class LabelClause:
     """LABEL name [properties] | DEFAULT LABEL [properties]."""
 
     name: Name | None
-    """The name, or None for DEFAULT LABEL, which is the element's name."""
+    """The name, or None for DEFAULT LABEL, which uses the element's name."""
     properties: PropertiesClause | None
     span: Span = field(compare=False)
 
@@ -103,7 +103,7 @@ class VertexClause:
     table: Name
     alias: Name | None
     key: ColumnList
-    """The KEY columns, or empty for the columns to which the edges refer."""
+    """The KEY columns, or empty for the columns that the edges reference."""
     features: tuple[FeatureClause, ...]
     event_time: EventTime | None
     """EVENT TIME, with one column."""
@@ -113,7 +113,7 @@ class VertexClause:
     properties: PropertiesClause | None
     """The properties before the first label."""
     classes: Spanned[tuple[str, ...]] | None
-    """CLASSES ('text', …) of TARGET. The code of a class is its position."""
+    """CLASSES ('text', …) of TARGET. A class's code is its position in the list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +123,9 @@ class EdgeClause:
     table: Name
     alias: Name | None
     key: ColumnList
-    """The columns of the edge's KEY. SQL/PGQ allows a KEY, but it is not used because e_id identifies edges."""
+    """The edge's KEY columns. SQL/PGQ allows a KEY, but snapdb ignores it because e_id identifies edges."""
     source_key: ColumnList
-    """The columns of the source, or empty for those with the names of the vertex table's key columns."""
+    """The source columns, or empty if they have the same names as the vertex table's key columns."""
     source: Name
     source_columns: ColumnList
     """The columns after REFERENCES, or empty for the vertex table's key."""
@@ -218,7 +218,7 @@ def _edge(tree: Tree) -> EdgeClause:
 
 
 def _clauses(tree: Tree) -> dict[str, Tree]:
-    """Return, by rule, the clauses that an element has at most once: all except labels and properties."""
+    """Return the clauses that an element has at most once, by rule. Labels and properties are not included."""
     return once(clause for clause in trees(tree) if clause.data not in ("label", "properties"))
 
 
@@ -321,7 +321,7 @@ def _sparse(tree: Tree | None) -> Spanned[int | None] | None:
 
 
 def _history(tree: Tree | None) -> HistoryClause | None:
-    """Build FROM … KEY … EVENT TIME. The first list is the key, and the second one is the event time."""
+    """Build FROM … KEY … EVENT TIME. The first list is the key, and the second is the event time."""
     if tree is None:
         return None
     key, time = (columns(clause) for clause in trees(tree, "columns"))

@@ -1,4 +1,4 @@
-"""A Pygments lexer for the language, used by the prompt, the documentation, and other programs with Pygments."""
+"""A Pygments lexer for the language, used by the prompt, the documentation, and other programs that use Pygments."""
 
 import re
 from collections.abc import Iterator
@@ -31,9 +31,9 @@ _QUOTED_WORD = re.compile(r'"([A-Z_]+)"i')
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 _LINE_COMMENT = re.compile(r"--[^\r\n]*")
 _COMMAND = re.compile(r"\\[^\r\n]*|\.[A-Za-z][^\r\n]*")
-"""A command of the prompt, such as \\d or .tables, up to the end of the line."""
+"""A prompt command, such as \\d or .tables, up to the end of the line."""
 _ALWAYS = NO_NAMES | RESERVED | frozenset(READS)
-"""The words that are never names without quotes, and the first words of queries. They are keywords in any case."""
+"""Words that are names only in quotes, and the first words of queries. They are keywords regardless of case."""
 _TYPES = frozenset({"DOUBLE", "HUGEINT", "TINYINT", "UBIGINT", "UHUGEINT", "UINTEGER", "USMALLINT", "UTINYINT", "UUID"})
 """DuckDB's types that are not in standard SQL."""
 _CLAUSES = frozenset({"FILTER", "IGNORE", "OVER", "PARTITION", "RESPECT"})
@@ -73,9 +73,9 @@ def _vocabulary() -> _Vocabulary:
 class SnapdbLexer(SqlLexer):  # type: ignore[misc]  # Pygments has no type hints
     """The snapdb dialect of SQL. Its name in Pygments is `snapdb`.
 
-    It uses the language's own lexer, so both agree on where a string or comment ends. The keywords are those of the
-    grammars and of SQL. A word that can also be a name is a keyword only if its case matches that of the statement's
-    first word: `latest` in `SELECT max(ts) AS latest` is a name.
+    It uses snapdb's own lexer, so highlighting and parsing agree on where a string or comment ends. The keywords are
+    those of the grammars and of SQL. A word that can also be a name is a keyword only if its case matches that of the
+    statement's first word: `latest` in `SELECT max(ts) AS latest` is a name.
     """
 
     name = "snapdb"
@@ -101,7 +101,7 @@ class SnapdbLexer(SqlLexer):  # type: ignore[misc]  # Pygments has no type hints
 
 
 def _after_blanks(text: str, position: int) -> int:
-    """Return the position of the first character that is not blank."""
+    """Return the position of the first non-blank character."""
     while position < len(text) and text[position].isspace():
         position += 1
     return position
@@ -117,7 +117,7 @@ def _command(command: re.Match[str]) -> Iterator[_Piece]:
 
 
 def _statement(text: str, start: int) -> Iterator[_Piece]:
-    """Yield the pieces of a statement up to its semicolon, or up to a following command of the prompt."""
+    """Yield the pieces of a statement up to its semicolon, or up to a prompt command that follows it."""
     read: list[Token] = []
     failed = False
     source = text[start:] if start else text
@@ -189,13 +189,13 @@ def _gap(text: str, position: int, stop: int) -> Iterator[_Piece]:
 
 
 def _is_body(read: list[Token], index: int) -> bool:
-    """Return whether a token is a $$…$$ string that contains statements: the body of a task."""
+    """Return whether a token is a task body: a $$…$$ string that contains statements."""
     dollar = read[index].kind == "string" and read[index].text.startswith("$")
     return dollar and index > 0 and read[index - 1].word == "AS"
 
 
 def _body(token: Token, start: int) -> Iterator[_Piece]:
-    """Yield the statements of a body between its delimiters."""
+    """Yield the pieces of a task body: its delimiters and the statements between them."""
     edge = token.text.index("$", 1) + 1
     yield start, String.Delimiter, token.text[:edge]
     for position, kind, piece in SnapdbLexer().get_tokens_unprocessed(token.text[edge:-edge]):

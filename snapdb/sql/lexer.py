@@ -1,4 +1,4 @@
-"""The lexer: text → tokens, the statements of a script, and bracket pairs.
+"""The lexer: splits text into tokens and scripts into statements, and finds matching brackets.
 
 It recognizes words, strings and comments as DuckDB does, so that both agree on where a statement or SQL fragment ends.
 """
@@ -15,7 +15,7 @@ from snapdb.types import by_word
 _Scanned = Literal["string", "quoted", "parameter", "number", "word", "mark"]
 
 TokenKind = _Scanned | Literal["QUERY", "CONDITION", "EXPRESSION", "SOURCES", "COLUMNS", "STATEMENT", "AMONG"]
-"""The kinds in capitals are SQL fragments, which are runs of tokens folded into one. AMONG is a single word."""
+"""The uppercase kinds are SQL fragments, which are runs of tokens folded into one. AMONG is a single word."""
 
 
 class Token(NamedTuple):
@@ -27,7 +27,7 @@ class Token(NamedTuple):
 
     @property
     def word(self) -> str:
-        """The token as a possible keyword: an unquoted word or a mark, in capitals. '' for other tokens."""
+        """The token as a possible keyword: an unquoted word or a symbol in upper case, or '' for other tokens."""
         kind, text, _ = self
         return text.upper() if (kind == "word" or kind == "mark") and text.isascii() else ""  # noqa: PLR1714  # hot
 
@@ -78,8 +78,8 @@ _PATTERN = re.compile(
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 _KINDS: dict[str | None, TokenKind] = by_word(_Scanned)
-"""Group of the pattern → kind of token. The pattern alone cannot find the end of the other groups, which are comments
-and quotes."""
+"""Maps the pattern's groups to token kinds. The other groups are comments and quotes, whose ends the pattern alone
+cannot find."""
 
 _token = tuple.__new__  # takes half the time of a NamedTuple's own constructor, which matters for long scripts
 
@@ -95,7 +95,7 @@ def scan(text: str) -> tuple[Token, ...]:
 
 def tokens(text: str) -> Iterator[Token]:
     """Yield the tokens of a text lazily."""
-    # One regular expression finds all tokens except those without a regular end: nested comments and dollar quotes.
+    # One regular expression finds all tokens except nested comments and dollar quotes, whose ends are not regular.
     # Possessive quantifiers (*+) prevent backtracking, so that scanning takes linear time.
     position, kinds = 0, _KINDS
     while position < len(text):
@@ -131,7 +131,7 @@ _UNHELD = re.compile("[\x00\ud800-\udfff]")
 
 
 def _stop(text: str, group: str, start: int, stop: int) -> int:
-    """Return the index after the token or comment that starts here."""
+    """Return the index after the token or comment that starts at `start`."""
     if group == "comment":
         return _comment_stop(text, start)
     if group == "dollar":
@@ -218,7 +218,7 @@ def partners(tokens: Sequence[Token]) -> dict[int, int]:
 
 
 class StatementTokens(NamedTuple):
-    """The tokens of a statement, which has at least one token."""
+    """The tokens of a statement. There is at least one."""
 
     tokens: tuple[Token, ...]
     ended: bool
@@ -318,7 +318,7 @@ def fold(tokens: Sequence[Token], find: Finder, source: str) -> tuple[Token, ...
 
 
 def top_level(tokens: Sequence[Token], pairs: Pairs, first: int = 0) -> Iterator[int]:
-    """Yield the indexes of tokens outside of brackets, starting at `first`, including opening brackets."""
+    """Yield the indexes of tokens outside brackets, including opening brackets, from `first` on."""
     index = first
     while index < len(tokens):
         yield index
@@ -326,13 +326,13 @@ def top_level(tokens: Sequence[Token], pairs: Pairs, first: int = 0) -> Iterator
 
 
 def says(tokens: Sequence[Token], first: int, *words: str) -> bool:
-    """Return whether the tokens starting at `first` are these keywords or marks."""
+    """Return whether the tokens starting at `first` are these keywords or symbols."""
     following = tokens[first : first + len(words)]
     return bool(following) and following[0].word == words[0] and [token.word for token in following[1:]] == [*words[1:]]
 
 
 def no_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:  # a Finder
-    """A Finder that yields nothing: the grammar parses the whole statement."""
+    """A Finder that yields nothing, because the grammar parses the whole statement."""
     return iter(())
 
 
@@ -351,14 +351,14 @@ def explained(tokens: Sequence[Token], pairs: Pairs) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A text after replacements, with a mapping of positions."""
+    """A text after replacements, with a mapping to the original positions."""
 
     text: str
     edits: tuple[tuple[Span, Span], ...]
     """The span of each replacement in this text, and the span it replaced in the original text, in order."""
 
     def place(self, index: int) -> int:
-        """Map a position in this text to the original. Positions inside a replacement map to the replaced part's start.
+        """Map a position in this text to the original. Positions inside a replacement map to the replaced text's start.
 
         >>> rewrite("SELECT at", [(Span(7, 9), '"at"')]).place(11)
         9

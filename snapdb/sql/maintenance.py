@@ -72,7 +72,7 @@ class Vacuum(Statement):
 
 @dataclass(frozen=True, slots=True)
 class ExpireSnapshots(Statement):
-    """EXPIRE SNAPSHOTS [OF graph] [OLDER THAN t] [RETAIN LAST n] [DRY RUN], or BY RETENTION instead of these two."""
+    """EXPIRE SNAPSHOTS [OF graph] [OLDER THAN t] [RETAIN LAST n] [DRY RUN], or BY RETENTION instead."""
 
     graph: Name | None
     """The graph, or None for the snapshots of all graphs."""
@@ -81,7 +81,7 @@ class ExpireSnapshots(Statement):
     last: int | None
     last_span: Span | None = field(compare=False)
     by_retention: bool
-    """Whether the retention of each graph applies. Otherwise at least one of the other two clauses is present."""
+    """Whether each graph's retention rules apply. If not, OLDER THAN or RETAIN LAST is present."""
     dry_run: bool
 
     def to_sql(self) -> str:
@@ -97,7 +97,7 @@ class ExpireSnapshots(Statement):
 
 @dataclass(frozen=True, slots=True)
 class RetentionRule:
-    """An item of RETENTION: which snapshots are kept, and for how long."""
+    """An item of RETENTION: which snapshots to keep, and for how long."""
 
     keeps: Literal["all", "daily", "weekly", "monthly", "yearly"]
     length: str
@@ -151,7 +151,7 @@ def _vacuum(tree: Tree, place: Place) -> Vacuum:
 
 
 def _set_retention(tree: Tree, place: Place) -> SetRetention:
-    """Build ALTER PROPERTY GRAPH … SET RETENTION, with each rule at most once."""
+    """Build ALTER PROPERTY GRAPH … SET RETENTION. Raises ParseError if a rule is repeated or none is given."""
     graph = name(leaves(tree)[0])
     rules: dict[str, RetentionRule | None] = {}
     for item in trees(tree, "rule"):
@@ -220,7 +220,7 @@ def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 
 
 def _check(tokens: Sequence[Token]) -> None:
-    """Raise for forms of ALTER PROPERTY GRAPH other than retention."""
+    """Raise ParseError for ALTER PROPERTY GRAPH if it changes anything except retention."""
     if tokens[0].word != "ALTER":
         return
     named = 3 if says(tokens, 1, "PROPERTY", "GRAPH") else 2

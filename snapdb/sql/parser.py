@@ -1,4 +1,4 @@
-"""Text → statements. The leading words select a family's grammar. Other statements are queries for DuckDB."""
+"""The parser: converts text into statements. Leading words select the grammar; other statements are DuckDB queries."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ def load_family(name: str) -> Family:
 
 
 def _by_leading() -> dict[str, dict[str, str]]:
-    """Map first word → second word → family. The second word is '' if the first word determines the family.
+    """Map first words to second words to families. The second word is '' if the first word determines the family.
 
     The grammars declare these words, so that a query does not import the module of any family.
     """
@@ -81,7 +81,7 @@ def _family_of(tokens: Sequence[Token]) -> Family | None:
     leading = tokens[0].word
     if leading in _LEADING:
         family = load_family(_family(tokens, _LEADING[leading]))
-        # For syntax of other databases, raise an error with the alternative: the grammar would only report a position.
+        # For other databases' syntax, raise an error with the alternative. The grammar would only report a position.
         if family.check is not None and len(tokens) > 1:
             family.check(tokens)
         return family
@@ -127,8 +127,8 @@ def parse_one(text: str) -> Statement:
     """Parse a text that contains exactly one statement.
 
     Raises:
-        ParseError: The text is not valid, has no statement, or has more than one. The error has the position where a
-            statement is missing or extra.
+        ParseError: The text is not valid, has no statement, or has more than one. The error points to the position of
+            the missing or extra statement.
     """
     statements = parse(text)
     if len(statements) == 1:
@@ -149,7 +149,7 @@ def parse_one(text: str) -> Statement:
 
 
 def parse_each(text: str) -> Iterator[Statement | SnapdbError]:
-    """Yield each statement of a text, or its error, in order. For an unterminated quote, the only item is its error.
+    """Yield each statement of a text, or its error, in order. If a quote is unterminated, yield only that error.
 
     >>> [type(found).__name__ for found in parse_each("SELEC 1; SELECT 2")]
     ['ParseError', 'Query']

@@ -14,7 +14,7 @@ WIDTH = 100
 _TAKEN = "AT BOTH DEGREE DRY IF INTERVAL MESSAGE NEW PROPERTY RETAIN SET SNAPSHOT"
 
 _QUOTED = frozenset(_TAKEN.split()) | RESERVED | NO_NAMES
-"""Words that must be quoted as names, because in some position they would be parsed as keywords."""
+"""Words that must be quoted when used as names, because some position would parse them as keywords."""
 
 _PLAIN = re.compile(r"[^\W\d]\w*")
 
@@ -58,22 +58,22 @@ def print_columns(names: Iterable[Name]) -> str:
 
 
 def print_named(keyword: str, value: Name | None) -> str | None:
-    """Print a keyword and a name, or return None without a name."""
+    """Print a keyword and a name, or return None if there is no name."""
     return None if value is None else f"{keyword} {print_name(value)}"
 
 
 def print_fragment(keyword: str, fragment: SqlFragment | None) -> str | None:
-    """Print a keyword and an SQL fragment as written, or return None without a fragment."""
+    """Print a keyword and an SQL fragment as written, or return None if there is no fragment."""
     return None if fragment is None else f"{keyword} {fragment.text}"
 
 
 def print_message(text: str | None) -> str | None:
-    """Print MESSAGE with its text, or return None without a message."""
+    """Print MESSAGE with its text, or return None if there is no message."""
     return None if text is None else f"MESSAGE {print_string(text)}"
 
 
 def print_at(bound: VersionBound | None) -> str | None:
-    """Print AT (…), or return None without a bound."""
+    """Print AT (…), or return None if there is no bound."""
     return None if bound is None else f"AT ({bound.kind} => {bound.value.text})"
 
 
@@ -83,7 +83,7 @@ _LENGTH = re.compile(r"INTERVAL (string( \w+)?|(- )?number \w+)")
 
 
 def print_time(fragment: SqlFragment, *, length: bool = False) -> str:
-    """Print a time as written, in parentheses if the grammar requires them. With `length`, an INTERVAL needs none."""
+    """Print a time as written, in parentheses if the grammar requires them. With `length`, an INTERVAL does not."""
     shape = " ".join(token.word or token.kind for token in scan(fragment.text))
     bare = _MOMENT.fullmatch(shape) or (length and _LENGTH.fullmatch(shape))
     return fragment.text if bare else f"({fragment.text})"
@@ -95,12 +95,12 @@ def print_creation(kind: str, named: Name, *, or_replace: bool, if_not_exists: b
 
 
 def join_clauses(*given: object) -> str:
-    """Join clauses with spaces. Values other than text are omitted."""
+    """Join clauses with spaces. Values that are not strings are omitted."""
     return " ".join(clause for clause in given if isinstance(clause, str))
 
 
 def print_statement(*given: object) -> str:
-    """Print clauses on one line if they fit, otherwise one per line. Values other than text are omitted.
+    """Print clauses on one line if they fit, otherwise one per line. Values that are not strings are omitted.
 
     >>> print_statement("DROP TABLE t", False, "CASCADE")
     'DROP TABLE t CASCADE'

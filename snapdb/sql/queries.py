@@ -118,7 +118,7 @@ _RESERVED = (
 )
 
 _DEEPEST = 16
-"""The maximum nesting depth of AT inside the value of another AT. Each value is a query."""
+"""The maximum nesting depth of AT clauses. The value of an AT clause can be a query that contains AT."""
 
 _AT = frozenset({"AT", "At", "aT", "at"})
 
@@ -130,7 +130,7 @@ class TimeTravel(NamedTuple):
     """A reference to a table at an earlier version (SQL:2011 calls it a system-versioned table)."""
 
     name: Token
-    """The table name, a word or quoted. It is the last part of a dotted path."""
+    """The table name, quoted or not. It is the last part of a dotted path."""
     bound: VersionBound
     span: Span
     """The span from the start of the name to the closing parenthesis."""
@@ -150,7 +150,7 @@ def time_travels(text: str) -> tuple[TimeTravel, ...]:
 
 def find_travels(tokens: Sequence[Token], source: str) -> tuple[TimeTravel, ...]:
     """Return the result of `time_travels` for scanned tokens. Raises ParseError for a bound without a value."""
-    # This runs for every token of a script, so the cheap text comparison is first.
+    # This runs for every token of a script, so the cheap text comparison comes first.
     starts = [
         index - 1 for index, token in enumerate(tokens) if token[1] in _AT and index and _is_travel(tokens, index - 1)
     ]
@@ -231,7 +231,7 @@ class _RowCount(NamedTuple):
     """`count(*) AS n FROM name AT (…) AS t` after SELECT. Only count, FROM and the name are required."""
 
     name: Token
-    """The name of the table, a word or quoted."""
+    """The table name, quoted or not."""
     alias: Token | None
     """The alias of the result."""
     span: Span
@@ -265,7 +265,7 @@ def _counts(tokens: Sequence[Token], index: int) -> bool:
 
 
 def _count(tokens: Sequence[Token], pairs: dict[int, int], start: int) -> _RowCount | None:
-    """Build the row count at `start`, or return None if more than a table follows."""
+    """Build the row count at `start`, or return None if anything except a table follows."""
     alias, place = _alias(tokens, start + 4)
     if _word(tokens, place) != "FROM" or not _is_name(tokens, place + 1):
         return None

@@ -17,11 +17,11 @@ _EXCERPT = re.compile(r"<!-- grammar: (\w+): ([\w ]+) -->")
 _EXAMPLE = re.compile(r"```sql\n(.*?)```", re.DOTALL)
 _TABLE = re.compile(r"^\|.+\|\n\|[-| :]+\|\n(?:\|.*\|\n?)+", re.MULTILINE)
 _BLOCK = re.compile(r"<!--.*?-->|^```.*?^```$|^\|[^\n]*$", re.MULTILINE | re.DOTALL)
-"""Everything except prose. A table row ends at the end of its line."""
+"""Matches everything except prose. A table row ends at the end of its line."""
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _CELL = re.compile(r"(?<!\\)\|")
 _LEFT = 30
-"""The maximum length of a clause that is printed on the same line as its meaning. Longer ones get a separate line."""
+"""The maximum length of a clause that is printed on the same line as its meaning. A longer one has a separate line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Topic:
 
     @property
     def listed(self) -> tuple[str, ...]:
-        """The names without synonyms, and without names that only add words to the title."""
+        """The names, without synonyms and without names that only add words to the title."""
         titles = self.title.split(", ")
         first = [grammar(self.grammar).words(rule)[0] for rule in self.rules]
         return (*titles, *(name for name in first if not any(_plain(name).startswith(_plain(t)) for t in titles)))
@@ -68,7 +68,7 @@ class Topic:
 
 
 def _two_columns(rows: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
-    """Format names in one column with their texts in another."""
+    """Format names in one column and their descriptions in another."""
     left = max((len(name) for name, _ in rows if len(name) <= _LEFT), default=0)
     for name, text in rows:
         lines = textwrap.wrap(text, max(width - left - 4, 20)) or [""]
@@ -80,7 +80,7 @@ def _two_columns(rows: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
 
 
 def help_text(words: str, width: int = 80) -> str:
-    """Return a statement's topic, or a list of the statements that begin with the given words, or of all statements.
+    """Return the help text of a statement, or a list of all statements that begin with the given words.
 
     Raises:
         ValueError: No statement begins with these words.
@@ -148,7 +148,7 @@ def _topics(page: str) -> Iterator[Topic]:
 
 
 def _topic(title: str, text: str) -> Topic:
-    # A comment in the page names the family and the rules, from which the syntax is printed.
+    # A comment on the page names the family and the rules whose syntax is printed.
     found = _EXCERPT.search(text)
     family, listed = ("", []) if found is None else (found[1], found[2].split())
     rules = [rule for rule in grammar(family).statements() if rule in listed] if family else []
@@ -167,7 +167,7 @@ def _topic(title: str, text: str) -> Topic:
 
 
 def _clauses(table: str) -> Iterator[tuple[str, str]]:
-    """Yield the rows of a Markdown table. The second column can be an owner, and the last one the default."""
+    """Yield the clauses in a Markdown table with their meanings, which include any owner and default."""
     heads, _, *rows = ([_unmarked(cell) for cell in _CELL.split(line)[1:-1]] for line in table.strip().splitlines())
     for clause, *cells in rows:
         if heads[1] == "of":

@@ -61,11 +61,11 @@ class FanoutClause:
 
 @dataclass(frozen=True, slots=True)
 class MethodClause:
-    """METHOD m, and for LABOR [DEPENDENT BATCHES n]."""
+    """METHOD m [DEPENDENT BATCHES n]. Only LABOR accepts DEPENDENT BATCHES."""
 
     method: Method
     dependent: int
-    """The number of batches that share draws. The default is 1."""
+    """The number of batches that share random draws. The default is 1."""
     span: Span = field(compare=False)
 
 
@@ -104,9 +104,9 @@ class RefreshClause:
     """The period in EVERY n BATCHES or EVERY AUTO."""
     amplify: Decimal | None
     fetch: Decimal | None
-    """OTF: the percentage in FETCH q PERCENT."""
+    """The percentage in OTF's FETCH q PERCENT, or None."""
     scope: Literal["ALL", "VISITED"] | None
-    """OTF: the value of SCOPE."""
+    """The value of OTF's SCOPE, or None."""
     shared: bool
     above: int | None
     """The degree in DEGREE ABOVE d."""
@@ -129,7 +129,7 @@ class Clauses:
     temporal: Spanned[bool] | None = None
     """True for TEMPORAL <=, False for TEMPORAL <."""
     within: Spanned[SqlFragment] | None = None
-    """An INTERVAL or an integer. The binder rejects negative ones."""
+    """An INTERVAL or an integer. The binder rejects negative values."""
     negatives: _NegativesClause | None = None
     known: _KnownClause | None = None
     exclude: Spanned[Literal["NONE", "PAIR", "BOTH"]] | None = None
@@ -294,7 +294,7 @@ def _seed_edges(tree: Tree) -> _SeedsClause:
 def _item(tree: Tree) -> FanoutClause:
     """Build an item of FANOUT: an edge type or DEFAULT, an optional direction, and the counts."""
     words = leaves(tree)
-    # The DEFAULT keyword is not in the tree, so the first token can already be the direction.
+    # The DEFAULT keyword is not in the tree, so the first token can be the direction.
     edge = words.pop(0) if words and words[0].type not in _DIRECTIONS else None
     return FanoutClause(
         edge=None if edge is None else name(edge),
@@ -383,7 +383,7 @@ _OPTIONS: dict[str, Callable[[lark.Token], object]] = {"memory": _memory, "ids":
 
 def _refresh(tree: Tree) -> RefreshClause:
     """Build REFRESH."""
-    # The percentage is a part of OTF itself, so only the other parts can be repeated by mistake.
+    # The grammar accepts one percentage for OTF, so only the other parts can be repeated by mistake.
     clauses = once(clause for clause in trees(tree) if clause.data != "percent")
     percent = first_tree(tree, "percent")
     return RefreshClause(
@@ -440,7 +440,7 @@ _BUILDERS: dict[str, tuple[str, Callable[[Tree], object]]] = {
     "device": ("device", _spanned(lambda tree: string(leaves(tree)[0]))),
     "backend": ("backend", _spanned(lambda tree: _BACKENDS[leaves(tree)[-1].type.lower()])),
 }
-"""Rule → the field of `Clauses` and its builder. WITHIN is missing because it needs the source text."""
+"""Maps each rule to a field of `Clauses` and its builder. WITHIN is missing because it requires the source text."""
 
 _T = TypeVar("_T")
 

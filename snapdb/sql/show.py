@@ -44,7 +44,7 @@ class Show(Statement):
     what: Shown
     like: str | None
     of: Name | None
-    """The table whose versions or columns, graph whose snapshots, or task whose runs are listed."""
+    """The table, graph or task whose versions, columns, snapshots or runs are listed."""
     at: VersionBound | None
     """The version whose tables are listed."""
 

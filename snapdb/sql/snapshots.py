@@ -206,7 +206,7 @@ def _length_fragments(tokens: Sequence[Token], pairs: Pairs, first: int) -> Iter
 
 
 def _operand_stop(tokens: Sequence[Token], pairs: Pairs, first: int) -> int:
-    """Return the end of an operand: a signed value, parentheses, or INTERVAL with its amount and unit."""
+    """Return the end of an operand: a signed value, a parenthesized expression, or INTERVAL with amount and unit."""
     while first < len(tokens) and tokens[first].text in {"-", "+"}:
         first += 1
     if says(tokens, first, "INTERVAL"):

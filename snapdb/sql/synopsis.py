@@ -27,12 +27,12 @@ _PLACEHOLDERS = {
     "length": "INTERVAL 'length'",
     "number": "n",
 }
-"""The text for terminals that the lexer recognizes, and for rules of single values."""
+"""The text for each terminal that the lexer recognizes and each rule that is a single value."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """A keyword or mark."""
+    """A keyword or symbol."""
 
     text: str
 
@@ -127,7 +127,7 @@ class Grammar:
         return use.name in self.rules and use.name not in self.statements() and use.name not in _PLACEHOLDERS
 
     def _defined(self, rules: Sequence[str]) -> list[str]:
-        """Return the rules that statements use and that are too long to expand in place, in order of first use."""
+        """Return the rules that are too long to expand in the statements that refer to them, in order of first use."""
         found: dict[str, None] = {}
         # Breadth-first search, so that definitions are in order of first use.
         waiting = [self.rules[rule] for rule in rules]
@@ -216,7 +216,7 @@ def _options(part: _Part) -> tuple[_Part, ...]:
 
 
 def _leading(parts: Sequence[_Part]) -> list[str]:
-    """Return the keywords that begin a sequence, without optional ones. A choice of words yields one text per word."""
+    """Return the required keywords that begin a sequence. A choice of keywords yields one text per keyword."""
     leading = [""]
     for part in parts:
         if isinstance(part, _Repeat):
@@ -229,7 +229,7 @@ def _leading(parts: Sequence[_Part]) -> list[str]:
 
 
 def _joined(pieces: Iterable[str]) -> str:
-    """Join pieces with blanks, except inside parentheses.
+    """Join pieces with spaces, except next to the inner side of parentheses and around dots.
 
     >>> _joined(["AT", "(", "TAG", "=>", "'text'", ")"]), _joined(["name", ".", "name"])
     ("AT (TAG => 'text')", 'name.name')
@@ -239,7 +239,7 @@ def _joined(pieces: Iterable[str]) -> str:
 
 
 def _wrapped(text: str, width: int, indent: str) -> list[str]:
-    """Break a text into lines. A line ends before a bracket rather than inside it.
+    """Break a text into lines, preferably before a bracketed part rather than inside it.
 
     >>> _wrapped("SHOW things [ OF name ] [ LIKE 'text' ]", 36, "")
     ['SHOW things [ OF name ]', "    [ LIKE 'text' ]"]
@@ -288,7 +288,7 @@ def _read(body: str) -> _Part:
 
 
 _Tokens = Sequence[tuple[str | None, str | None, str | None]]
-"""Each token is the text of a string, the name of a rule or terminal, or a mark. The other two entries are None."""
+"""Each token is the text of a string, the name of a rule or terminal, or a symbol. The other two entries are None."""
 
 
 def _choice(tokens: _Tokens) -> tuple[_Part, _Tokens]:

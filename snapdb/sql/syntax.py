@@ -56,7 +56,7 @@ class Statement(ABC):
     delimits: ClassVar[bool] = False
     """Whether statements of this class begin or end a transaction."""
     ends_transaction: ClassVar[bool] = False
-    """Whether statements of this class end a transaction, and may therefore run in one that has failed."""
+    """Whether statements of this class end a transaction, and can therefore run in one that has failed."""
 
     source: str = field(compare=False)
     """The whole text that was parsed. Spans refer to it."""
@@ -68,7 +68,7 @@ class Statement(ABC):
         return self.source[self.span.start : self.span.stop]
 
     def only_reads(self) -> bool:
-        """Return whether the statement never changes a database, based on its text and without an open database."""
+        """Return whether the statement never changes a database, based only on its text."""
         return self.reads or bool(getattr(self, "dry_run", False))
 
     @abstractmethod
@@ -91,7 +91,7 @@ class VersionBound:
 
     kind: Literal["VERSION", "TIMESTAMP", "TAG"]
     value: SqlFragment
-    """An expression. For a TAG, a string or a parameter."""
+    """An expression, or for a TAG, a string or parameter."""
     span: Span = field(compare=False)
 
 
@@ -112,7 +112,7 @@ class WindowBound:
     """FOR EVENT_TIME WINDOW length [ENDING t]."""
 
     length: SqlFragment
-    """An INTERVAL or an integer. The binder rejects negative ones."""
+    """An INTERVAL or an integer. The binder rejects negative values."""
     ending: SqlFragment | None
     """The end, as in TimeBound, or None for the latest event."""
     span: Span = field(compare=False)
@@ -172,23 +172,23 @@ def span_of(node: Tree | Leaf) -> Span:
 
 
 def leaves(tree: Tree) -> list[Leaf]:
-    """Return the tokens directly under a tree."""
+    """Return the tokens that are direct children of a tree."""
     return [child for child in tree.children if isinstance(child, lark.Token)]
 
 
 def trees(tree: Tree, rule: str | None = None) -> list[Tree]:
-    """Return the trees directly under a tree, of one rule or of all rules."""
+    """Return the trees that are direct children of a tree, for one rule or for all rules."""
     subtrees = [child for child in tree.children if isinstance(child, lark.Tree)]
     return [child for child in subtrees if rule is None or child.data == rule]
 
 
 def first_tree(tree: Tree, rule: str) -> Tree | None:
-    """Return the tree of a rule that the grammar allows at most once, or None."""
+    """Return the child tree of a rule that the grammar allows at most once, or None."""
     return next(iter(trees(tree, rule)), None)
 
 
 def has(tree: Tree, rule: str) -> bool:
-    """Return whether a tree of that rule is directly under this one."""
+    """Return whether a tree has a direct child of the given rule."""
     return first_tree(tree, rule) is not None
 
 
@@ -256,7 +256,7 @@ def part(tree: Tree, rule: str) -> SqlFragment | None:
 
 
 def bound(tree: Tree) -> VersionBound:
-    """Return a version, time or tag: the content of AT, or an end of DIFF."""
+    """Return the version, time or tag in AT or at one end of DIFF."""
     kind, value = leaves(tree)
     return version_bound(kind, fragment(value), span_of(tree))
 
@@ -285,7 +285,7 @@ def number(tree: Tree) -> float:
 
 
 def integer(tree: Tree, clause: str) -> int:
-    """Return a clause's integer. Raises ParseError if it is not an integer."""
+    """Return a clause's number. Raises ParseError if it is not an integer."""
     text = "".join(leaves(tree))
     try:
         return int(text)
@@ -305,7 +305,7 @@ _SIZE = re.compile(r"\s*(\d{1,18}(?:\.\d{1,18})?)\s*([A-Za-z]+)\s*", re.ASCII)
 
 
 def size(text: str) -> int | None:
-    """Return the bytes in a size such as '2GB' or '1.5 GiB', or None if the text is not a size or exceeds 64 bits.
+    """Return the number of bytes in a size such as '2GB' or '1.5 GiB', or None for other text or more than 64 bits.
 
     >>> size("2GB"), size("1.5 kib"), size("2")
     (2000000000, 1536, None)
@@ -315,13 +315,13 @@ def size(text: str) -> int | None:
     if not match or not unit:
         return None
     power = "BKMGT".index(unit[0])
-    # Decimal is exact, so that 1.5 GiB and 0.1 GB are whole numbers of bytes.
+    # Decimal is exact, so 1.5 GiB and 0.1 GB are whole numbers of bytes.
     bytes_ = int(Decimal(match[1]) * (1024 if "i" in unit else 1000) ** power)
     return bytes_ if bytes_ < 2**63 else None
 
 
 def bytes_of(name: str, given: int | str | None) -> int | None:
-    """Return the bytes specified by a Python argument, which is a number or a size as text.
+    """Return the number of bytes in a Python argument, which is a number or a size such as '2GB'.
 
     Raises:
         ValueError: The text is not a size.
@@ -361,9 +361,9 @@ class Family:
     grammar: str
     """The file name in snapdb_grammar, without its extension."""
     builders: Mapping[str, Callable[[Tree, Place], Statement]]
-    """Grammar rule → the builder of the statement."""
+    """Maps each grammar rule to the builder of its statement."""
     nesting: Mapping[str, Callable[[Tree, Place, Reader], Statement]] = field(default_factory=dict)
-    """Grammar rule → the builder of a statement that contains other statements."""
+    """Maps each grammar rule to the builder of a statement that contains other statements."""
     fragments: Finder = no_fragments
     """Finds the fragments that DuckDB parses."""
     check: Callable[[Sequence[Token]], None] | None = None

@@ -1,4 +1,4 @@
-"""Lark's errors for unexpected tokens, as messages with the expected tokens, the actual token, and a hint."""
+"""Converts Lark's errors for unexpected tokens into messages with the expected tokens, the actual token and a hint."""
 
 from collections.abc import Iterable, Sequence
 
@@ -26,7 +26,7 @@ _READABLE = {
 }
 
 _LONG = 80
-"""The length from which a list of expected tokens is omitted if a word is merely misspelt."""
+"""The maximum length of a list of expected tokens if a word is merely misspelt. A longer list is omitted."""
 
 _STARTS = frozenset({"CREATE", "DIFF", "DROP", "EXPLAIN", "INSERT", "REFRESH", "SAMPLE", "SELECT", "SHOW", "UPDATE"})
 """Words that usually begin a statement where the grammar does not expect them."""
@@ -51,7 +51,7 @@ _ROOMS = (["IN", "MEMORY"], ["IN", "FILE"])
 
 
 def explain_unexpected(error: UnexpectedToken, parser: Lark, tokens: Sequence[Token]) -> ParseError:
-    """Return the error for a token that is not valid in its position. `tokens` are those of the statement, unfolded."""
+    """Return the error for a token that is not valid at its position. `tokens` are the statement's unfolded tokens."""
     accepted: set[str] = error.accepts
     expected = _expected(accepted, parser)
     plain = frozenset(_plain(terminal, parser) for terminal in accepted)
@@ -105,12 +105,12 @@ def _expected(accepted: Iterable[str], parser: Lark) -> str:
 
 
 def _is_spelled(terminal: str, parser: Lark) -> bool:
-    """Return whether a terminal is a keyword or mark. COLUMNS is both a keyword and a fragment."""
+    """Return whether a terminal is a keyword or symbol. COLUMNS is both a keyword and a fragment."""
     return any(known.name == terminal for known in parser.terminals)
 
 
 def _plain(terminal: str, parser: Lark) -> str:
-    """Return the text of a keyword or mark, otherwise the name of the terminal."""
+    """Return the text of a keyword or symbol, or the name of any other terminal."""
     return parser.get_terminal(terminal).pattern.value.upper() if _is_spelled(terminal, parser) else terminal
 
 
@@ -120,7 +120,7 @@ def _written(terminal: str, parser: Lark) -> str:
 
 
 def _hint(token: Token, accepted: Iterable[str], parser: Lark) -> str:
-    """Return a hint at the likely intent, to be appended to the message."""
+    """Return a hint about the likely intent, to append to the message."""
     terminals = set(accepted)
     if token.kind == "parameter":
         return "; parameters are allowed only in queries and conditions, write the value here"
@@ -184,5 +184,5 @@ def _misread(before: Token, accepted: Iterable[str], parser: Lark) -> str:
 
 
 def _keywords(accepted: Iterable[str], parser: Lark) -> list[str]:
-    """Return the accepted terminals that are keywords or marks, as text."""
+    """Return the accepted keywords and symbols as text."""
     return [_written(terminal, parser) for terminal in accepted if _is_spelled(terminal, parser)]

@@ -263,7 +263,7 @@ _ALTERED = (
     (("DROP", "DEFAULT"), "write the value in INSERT"),
     ((), "ADD a column of the new type, UPDATE t SET new = CAST(old AS …), DROP the old one, RENAME the new one"),
 )
-"""The words that may follow ALTER COLUMN c, each with the alternative. The last entry is for TYPE."""
+"""The words that may follow ALTER COLUMN c, each with its alternative. The last entry is for TYPE."""
 
 
 def _check(tokens: Sequence[Token]) -> None:
@@ -285,7 +285,7 @@ def _check(tokens: Sequence[Token]) -> None:
 
 
 def refuse_at(tokens: Sequence[Token]) -> None:
-    """Raise if a statement writes to a table at an earlier version."""
+    """Raise ParseError if a statement writes to an earlier version of a table."""
     verb = tokens[0].word
     table = _table_index(tokens)
     if opens_bound(tokens, table + 1):
@@ -294,7 +294,7 @@ def refuse_at(tokens: Sequence[Token]) -> None:
 
 
 def _table_index(tokens: Sequence[Token]) -> int:
-    """Return the index of the name of the table to which a statement writes."""
+    """Return the index of the name of the table that a statement writes."""
     if says(tokens, 1, "TABLE", "IF", "EXISTS"):
         return 4
     return 2 if tokens[0].word in {"ALTER", "DELETE", "INSERT"} else 1
@@ -312,7 +312,7 @@ def _refuse_insert(tokens: Sequence[Token]) -> None:
 
 
 def _refuse_update(tokens: Sequence[Token], top: Sequence[int]) -> None:
-    """Raise for assignments to several columns at once, and to a path."""
+    """Raise ParseError for an assignment to several columns at once or to a dotted path."""
     started = False
     for index in top:
         word, before = tokens[index].word, tokens[index - 1].word
@@ -332,7 +332,7 @@ def _refuse_update(tokens: Sequence[Token], top: Sequence[int]) -> None:
 
 
 def _refuse_alter(tokens: Sequence[Token], top: Sequence[int]) -> None:
-    """Raise for ALTER TABLE with changes to anything but columns, or with several changes at once."""
+    """Raise ParseError if ALTER TABLE changes anything except columns, or makes several changes at once."""
     action = 5 if says(tokens, 2, "IF", "EXISTS") else 3
     place = tokens[action].span if action < len(tokens) else tokens[-1].span
     if says(tokens, action, "RENAME", "TO") and not says(tokens, action + 2, "TO"):
@@ -449,7 +449,7 @@ def _sources_and_condition(tokens: Sequence[Token], pairs: Pairs, first: int, ke
 
 
 def _boundary(tokens: Sequence[Token], pairs: Pairs, first: int, *words: str) -> int:
-    """Return the index of the first of these keywords that starts a clause outside brackets, or the end of the body."""
+    """Return the index of the first of the given keywords that starts a clause outside brackets, or the body's end."""
     stop = _body_stop(tokens)
     for index in top_level(tokens, pairs, first):
         if index >= stop:

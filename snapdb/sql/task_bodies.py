@@ -1,4 +1,4 @@
-"""The body and condition of a task, prepared for a run: placeholders, absolute paths, and counts of changes."""
+"""Prepares a task's body and condition for a run: inserts placeholder values, absolute paths and change counts."""
 
 import os
 import re
@@ -37,7 +37,7 @@ class _Rendered(NamedTuple):
 
 
 def rendered(text: str, values: Mapping[str, str], folder: str) -> _Rendered:
-    """Fill in the placeholders of a body or condition, and make its paths absolute. The other text is unchanged.
+    """Fill in the placeholders of a body or condition, and make its paths absolute. All other text is unchanged.
 
     Args:
         text: The body or condition.
@@ -56,7 +56,7 @@ def rendered(text: str, values: Mapping[str, str], folder: str) -> _Rendered:
 
 
 def filled(text: str, values: Mapping[str, str]) -> Rewritten:
-    """Return a text with the values of its placeholders.
+    """Replace the placeholders in a text with their values.
 
     >>> filled("CREATE SNAPSHOT shop_{date} OF shop", PLACEHOLDERS).text
     'CREATE SNAPSHOT shop_20260101 OF shop'
@@ -127,7 +127,7 @@ _ENDS = frozenset(
         "WITH",
     )
 )
-"""The words that end a list of tables. A comma after them separates something else."""
+"""The words that end a list of tables. A comma after one of them does not separate tables."""
 
 _SHOWS = frozenset({"DESC", "DESCRIBE", "PIVOT", "PIVOT_LONGER", "PIVOT_WIDER", "SUMMARIZE", "TABLE", "UNPIVOT"})
 """The words other than FROM and JOIN that precede a table."""
@@ -136,7 +136,7 @@ _HAVE_FROM = frozenset({"EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "TRIM"})
 """Functions whose parentheses contain FROM before a value."""
 
 WORDS_BEFORE_FILES = frozenset(word.lower() for word in {"FROM", "JOIN", "USING", *_SHOWS}) | _OPENERS
-"""A query without any of these words opens no file."""
+"""A query without any of these words does not open a file."""
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
@@ -162,11 +162,12 @@ class _NamedPath(NamedTuple):
         '/data/[[]1]/in/*.csv'
         """
         start, rest = self._start(folder)
-        # Only the base is escaped: its name can contain wildcard characters, whereas the relative path can be a glob.
+        # Only the base is escaped, because wildcard characters in it are literal, whereas the relative path can be a
+        # glob.
         return os.path.join(start if self.written else _GLOB.sub(r"[\g<0>]", start), rest)
 
     def place(self, folder: str) -> str:
-        """Return the file, or a directory with a trailing slash, that contains every file of the path.
+        """Return the path's file, or the directory, with a trailing slash, that contains all its files.
 
         Files are first written under a temporary name in the same directory, so a written path requires its directory.
         A glob requires the last directory before its first wildcard.
@@ -221,7 +222,7 @@ def named_paths(text: str) -> tuple[_NamedPath, ...]:
 
 
 def file_arguments(tokens: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
-    """Yield the arguments that a query opens as files: strings or quoted names as tables, and arguments of readers.
+    """Yield the arguments that a query opens as files: tables that are strings or quoted names, and reader arguments.
 
     `query` and `query_table` count as readers, because their argument is a query or a table name.
 
@@ -305,7 +306,7 @@ def _tables(
 
 
 def _after_mark(mark: str, before: str, around: list[_Bracket], expected: bool) -> bool:
-    """Return whether a table name is valid after a mark, and update the open brackets."""
+    """Return whether a table name is valid after a symbol, and update the open brackets."""
     if mark in OPENERS:
         around.append(_Bracket(before, lists=expected and mark == "("))
         return around[-1].lists

@@ -187,7 +187,7 @@ def _count(value: Tree | Leaf) -> int:
 
 
 def _length(value: Tree | Leaf) -> str:
-    """Return the text of a length of time, from a string or from INTERVAL."""
+    """Return the text of a duration, which is a string or an INTERVAL."""
     match value:
         case lark.Token(type="STRING"):
             return string(value)
@@ -203,7 +203,7 @@ def _length(value: Tree | Leaf) -> str:
 
 
 def _word(option: _Option, value: Tree | Leaf) -> str:
-    """Return one of the words that are valid for an option, with or without quotes."""
+    """Return the value of an option that accepts only certain words, quoted or unquoted."""
     if isinstance(value, lark.Token):
         word = (string(value) if value.type == "STRING" else name(value).text).lower()
         if word in _TAKEN[option]:
@@ -220,7 +220,7 @@ def _shown(value: Tree | Leaf) -> str:
 
 
 def _check_body(body: Leaf, parse: Callable[[str], tuple[Statement, ...]]) -> None:
-    """Raise the first error of a body with its span in the source. `parse` receives the text with sample values."""
+    """Raise a body's first error, with its span in the source. `parse` receives the text with sample values."""
     start, text = _inside(body)
     sample = filled(text, PLACEHOLDERS)
     try:
@@ -272,7 +272,7 @@ def _check(tokens: tuple[Token, ...]) -> None:
             )
         if words[index : index + 3 : 2] == ["{", "}"] and tokens[index + 1].kind == "word":
             word, known = tokens[index + 1].text, ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
-            if word in PLACEHOLDERS:  # it would be filled in if it were written without blanks
+            if word in PLACEHOLDERS:  # it would be filled in if it were written without spaces
                 raise ParseError(
                     f"{{{word}}} must not contain spaces inside its braces; remove the spaces",
                     span=tokens[index + 1].span,
@@ -324,7 +324,7 @@ def _placed(span: Span, sample: Rewritten, start: int) -> Span:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A cron field, with its range of values."""
+    """A cron field and its range of values."""
 
     name: str
     least: int
@@ -357,7 +357,7 @@ _FIELDS = (
         "MON-FRI, FRI#2 for the second of a month, 5L for the last one",
     ),
 )
-"""The fields in the order of the line. Sunday is 0 or 7."""
+"""The fields in the order of a cron line. Sunday is 0 or 7."""
 
 _ITEM = re.compile(r"(?:\*|(\d{1,2}|[A-Z]{3})(?:-(\d{1,2}|[A-Z]{3}))?)(?:/(\d{1,2}))?", re.ASCII)
 
@@ -429,13 +429,13 @@ def _fits(item: str, field: _Field) -> bool:
     first, last, step = match.groups()
     low = field.least if first is None else _value(first, field)
     high = field.most if first is None else low if last is None else _value(last, field)
-    if step is not None and (int(step) == 0 or (low == high and last is not None)):  # cronsim reads 5-5/10 as 5/10
+    if step is not None and (int(step) == 0 or (low == high and last is not None)):  # CronSim parses 5-5/10 as 5/10
         return False
     return field.least <= low <= high <= field.most
 
 
 def _value(text: str, field: _Field) -> int:
-    """Return the number of a value or name, or -1 if it is neither."""
+    """Return the number that a value or name denotes, or -1 if the text is neither."""
     if text.isdigit():
         return int(text)
     return field.words.index(text) + field.least if text in field.words else -1
@@ -453,8 +453,8 @@ def _zones() -> frozenset[str]:
 
 
 def _check_days(line: str, span: Span) -> None:
-    """Raise for a cron line whose days do not exist in any year."""
-    # CronSim searches the next 50 years from the given date. The year 2000 has a 29th of February.
+    """Raise ParseError for a cron line whose days do not exist in any year."""
+    # CronSim searches the next 50 years from the given date. The year 2000 is a leap year.
     try:
         next(CronSim(line, datetime(2000, 1, 1)))
     except (CronSimError, StopIteration):

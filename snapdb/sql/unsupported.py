@@ -98,7 +98,7 @@ def unknown_statement(tokens: Sequence[Token], known: Sequence[str]) -> ParseErr
 
 
 def refuse_qualified(tokens: Sequence[Token], table: int) -> None:
-    """Raise if a write names an element of a snapshot. `table` is the index of the table name."""
+    """Raise ParseError if a write names a snapshot element. `table` is the index of the table name."""
     if table + 2 < len(tokens) and tokens[table + 1].text == ".":
         what, (schema, _, element) = " ".join(token.word for token in tokens[:table]), tokens[table : table + 3]
         owner, name = schema.text[:40], element.text[:40]

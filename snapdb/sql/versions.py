@@ -168,7 +168,7 @@ def _print_ends(start: VersionBound, stop: VersionBound | None) -> tuple[str, st
 
 
 def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """Yield the value of AT and the two ends of DIFF."""
+    """Yield the value in AT and the two ends of DIFF."""
     yield from at_values(tokens, pairs)
     if tokens[0].word == "DIFF" and not says(tokens, 1, "SNAPSHOT"):
         yield from _diff_fragments(tokens, pairs)
