@@ -1,4 +1,4 @@
-"""From a statement to a plan: bind names, check types, and choose how to execute the statement.
+"""Turns a statement into a plan: binds names, checks types, and chooses how to execute the statement.
 
 The plan families and the rules are imported when a statement first needs them (PEP 562).
 """

@@ -25,7 +25,7 @@ class ExplainPlan(Plan):
     """Whether to run and measure the plan."""
     json: bool
     bound: Plan | None = None
-    """The plan before the rules, or None if no rules were applied."""
+    """The plan before optimization, or None if no rules were applied."""
     rules: tuple[str, ...] = ()
     """The names of the rules that changed the plan, in execution order."""
 

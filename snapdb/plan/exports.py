@@ -44,7 +44,7 @@ _ENDINGS: dict[str, FileFormat] = {
     "arrows": "arrow",
     "ipc": "arrow",
 }
-"""File name extension → format."""
+"""Maps file name extensions to formats."""
 _CSV_OPTIONS = (
     "compression",
     "dateformat",
@@ -117,7 +117,7 @@ class CopyToPlan(Plan):
     """The span of the path."""
     format: FileFormat
     writer: str
-    """The options for DuckDB's COPY in parentheses, or an empty string if DuckDB does not write the file."""
+    """The parenthesized options for DuckDB's COPY, or an empty string if DuckDB does not write the file."""
 
     def source(self) -> BoundQuery | None:
         return self.query
@@ -138,7 +138,7 @@ class CopySnapshotPlan(Plan):
     """The span of the path."""
     format: SnapshotFormat
     splits: Mapping[str, str]
-    """Vertex type → the column whose values become masks, for the types that have such a column."""
+    """Maps each vertex type that is split to the column whose values become masks."""
     split_said: bool
     """Whether the statement names the column. If it does, unusable values are an error."""
     overwrite: bool
@@ -270,7 +270,7 @@ def _file_format(statement: CopyTo) -> FileFormat:
 
 
 def _writer_options(statement: CopyTo, format_: FileFormat) -> list[str]:
-    """Return the remaining options in the syntax of DuckDB's writer."""
+    """Return the options other than FORMAT in the syntax of DuckDB's writer."""
     options: dict[str, str] = {}
     for name, value in statement.options:
         option = name.text.lower()

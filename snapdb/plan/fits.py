@@ -12,7 +12,7 @@ _NUMBERS = (*_INTEGERS, *(f"U{t}" for t in _INTEGERS), "FLOAT", "DOUBLE")
 
 
 class SqlType(NamedTuple):
-    """DuckDB's name for a column type, with tests for the roles such a column can have in a graph."""
+    """DuckDB's name for a column type, and tests for the roles that such a column can have in a graph."""
 
     name: str
 
@@ -112,7 +112,7 @@ def graph_times(
 
 
 def misfits(graph: PropertyGraph, tables: Mapping[str, Table]) -> Iterator[str]:
-    """Yield one clause for each reason why the tables (by lower-case name) do not fit the graph."""
+    """Yield a message clause for each reason why the tables, by lower-case name, do not fit the graph."""
     for element in graph.elements:
         table = tables.get(element.table.lower())
         if table is None:

@@ -29,8 +29,8 @@ def check_repeatable(sql_engine: SqlEngine, fragment: SqlFragment, why: str, ins
     """Raise unless an SQL fragment is deterministic.
 
     Raises:
-        BindError: The fragment calls a volatile function. The error has its span, and the message contains `why` and
-            `instead`.
+        BindError: The fragment calls a volatile function. The error points to the function name, and its message
+            contains `why` and `instead`.
     """
     volatile = sql_engine.volatile() | _ALSO
     tokens = scan(fragment.text)
@@ -65,7 +65,7 @@ def _is_volatile(token: Token, following: tuple[Token, ...], volatile: frozenset
         return False
     name = token.identifier.lower()
     after = following[0].text.lower() if following else ""
-    # Clock keywords need no parentheses, and random samples have two spellings: TABLESAMPLE and USING SAMPLE.
+    # Clock keywords do not require parentheses, and random samples have two forms: TABLESAMPLE and USING SAMPLE.
     if token.kind == "word" and (name in _CLOCKS or name == "tablesample" or (name == "using" and after == "sample")):
         return True
     return after == "(" and (name in volatile or (name == "age" and _arguments(following) == 1))
@@ -130,12 +130,12 @@ def _check_nested(sql_engine: SqlEngine, own: Path, text: str, span: Span, depth
 
 
 def _values(sql_engine: SqlEngine, argument: Sequence[Token], text: str, parameters: object) -> list[str]:
-    """Return the strings to which an argument evaluates, or none if DuckDB cannot evaluate it."""
+    """Return the strings that an argument evaluates to, or none if DuckDB cannot evaluate it."""
     if len(argument) == 1 and argument[0].kind in {"string", "quoted"}:
         (token,) = argument
         return [token.string_value if token.kind == "string" else token.identifier]
     if any(token.text.startswith("?") for token in argument):
-        return list(_flat(parameters))  # positions count through the whole query
+        return list(_flat(parameters))  # positions refer to the whole query
     names = {token.text[1:] for token in argument if token.kind == "parameter"}
     known = {n: v for n, v in parameters.items() if n in names} if isinstance(parameters, Mapping) and names else None
     try:
@@ -156,7 +156,7 @@ def _flat(value: Any) -> Iterator[str]:
 
 
 def _leads_into(path: str, own: str) -> bool:
-    """Return whether a path, glob or directory refers to a file in the directory `own` after following links."""
+    """Return whether a path, glob or directory refers to a file in the directory `own`. Links are followed."""
     # DuckDB would open the real files, so links are resolved, and globs are matched against real names.
     local = _LOCAL.match(path)
     if "\0" in path or (local is None and _URL.match(path)):
@@ -164,7 +164,7 @@ def _leads_into(path: str, own: str) -> bool:
     place = os.path.join(os.getcwd(), os.path.expanduser(path[local.end() :] if local else path))
     plain, *marked = _MARKED.split(place, maxsplit=1)
     folder = os.path.realpath(os.path.dirname(plain) if marked else place)
-    # Without wildcards, the path is a file in the database, or a directory that contains the database.
+    # Without wildcards, the path matches if it is a file in the database or a directory that contains the database.
     if not marked:
         return _is_within(folder, own) or (_is_within(own, folder) and os.path.isdir(folder))
     if not _is_within(own, folder):

@@ -52,7 +52,7 @@ _DTYPES = {
     "uint8": "uint8",
     "bool": "bool",
 }
-"""The values of TYPE → numpy's names of the types."""
+"""Maps the values of TYPE to NumPy dtype names."""
 _RANGES: dict[str, tuple[float, float]] = {
     "bool": (0, 1),
     "uint8": (0, 255),
@@ -60,7 +60,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "float16": (-65504.0, 65504.0),
     "float32": (-3.4028234663852886e38, 3.4028234663852886e38),
 }
-"""The minimum and maximum of each type."""
+"""The minimum and maximum value of each dtype."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def _bind_create_graph(statement: CreateGraph, context: BindContext) -> Plan:
     if exists and statement.if_not_exists:
         return NothingPlan(f'graph "{statement.name}" already exists')
     vertices = tuple(_vertex(context, clause, _vertex_key(statement, clause)) for clause in statement.vertices)
-    # Edges refer to vertex types, so they are bound against a graph that has only the vertices.
+    # Edges refer to vertex types, so they are bound against a graph that contains only the vertex types.
     graph = PropertyGraph(statement.name.text, vertices, ())
     edges = tuple(_edge(context, graph, clause) for clause in statement.edges)
     aliases = [v.alias or v.table for v in statement.vertices] + [e.alias or e.table for e in statement.edges]
@@ -254,7 +254,7 @@ def _bind_features(
         table: The element's table.
         clauses: The items of FEATURES.
         standard: The default feature name.
-        key: The key of the vertex type, to which histories refer, or None for an edge type.
+        key: The key of the vertex type, which histories reference, or None for an edge type.
     """
     features: dict[str, FeatureSpec] = {}
     for clause in clauses:
@@ -412,7 +412,7 @@ def _check_default(clause: FeatureClause, name: str, dtype: str) -> None:
 def _history(
     context: BindContext, own: Table, clause: HistoryClause, key: Sequence[Column] | None
 ) -> tuple[Table, FeatureHistory]:
-    """Return a feature's history table, with the columns that refer to the vertices."""
+    """Return a feature's history and its table, after binding the columns that reference the vertices."""
     if key is None:
         raise BindError(
             "FROM is supported only for features of vertices; store features of an edge in its own row",
@@ -439,7 +439,7 @@ def _history(
 
 
 def _vertex_key(statement: CreateGraph, clause: VertexClause) -> ColumnList:
-    """Return a vertex's KEY columns. Without KEY, return the columns to which all edges refer."""
+    """Return a vertex type's KEY columns. Without KEY, return the columns that all edges reference."""
     if clause.key:
         return clause.key
     name = clause.alias or clause.table
@@ -463,7 +463,7 @@ def _vertex_key(statement: CreateGraph, clause: VertexClause) -> ColumnList:
 
 
 def _referred(statement: CreateGraph, vertex: str) -> Iterator[ColumnList]:
-    """Yield the columns after REFERENCES for every edge end at a vertex type."""
+    """Yield the columns after REFERENCES for every edge end that refers to a vertex type."""
     for edge in statement.edges:
         for name, columns in ((edge.source, edge.source_columns), (edge.destination, edge.destination_columns)):
             if name.text.lower() == vertex.lower():
@@ -508,7 +508,7 @@ def _bind_end(
     vertices = context.catalog.table(vertex.table)
     columns = [_key_column(table, column) for column in key]
     wanted = [find_column(vertices, n).name for n in named] or list(vertex.key)
-    # REFERENCES may list the key in another order, so the columns are paired by name and then sorted like the key.
+    # REFERENCES may list the key in another order, so the columns are paired by name and then put in key order.
     if sorted(wanted) != sorted(vertex.key) or len(columns) != len(wanted):
         keys = ", ".join(vertex.key)
         raise BindError(
@@ -608,7 +608,7 @@ def _check_shown(element: VertexElement | EdgeElement, table: Table, clause: Ver
     """Raise if two properties have the same name."""
     if element.properties is None:
         return
-    # A column shown by ALL COLUMNS or the key keeps its name, so an alias of another column must not use that name.
+    # Key columns and the columns of ALL COLUMNS keep their names, so another column's alias must not be one of them.
     columns, plain = [c.name for c in table.columns], replace(element.properties, named=())
     owners = {name.lower(): column for column, name in plain.shown(columns, element.needed)}
     clauses = [p for p in (clause.properties, *(label.properties for label in clause.labels)) if p is not None]

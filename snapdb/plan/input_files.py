@@ -14,7 +14,7 @@ from snapdb.types import Column, Table
 from snapdb.types.text import did_you_mean
 
 _NAMED_FILES = 5
-"""The maximum number of files that a message names. It only counts the remaining ones."""
+"""The maximum number of files that a message names. The message only counts the remaining files."""
 _WORTH = 8 << 20
 """The minimum size in bytes for copying a file as a segment. It is better to merge smaller files into one."""
 
@@ -117,7 +117,7 @@ def _from_csv(session: SqlSession, file: File, path: str, label: str) -> Matched
         cast = {known[w.lower()]: type_ for w, type_ in types.items() if w.lower() in known}
         options = f", types = {_json_struct(cast)}{file.options}"
         return _by_name(file, label, [c.name for c in columns], "read_csv", options)
-    # Without a header, DuckDB names the columns column0, column1 and so on, so any other names are from a detected
+    # Without a header, DuckDB names the columns column0, column1 and so on, so any other names come from a detected
     # header.
     if not file.headed and any(not re.fullmatch(r"column\d+", c.name) for c in columns):
         names = ", ".join(c.name for c in columns)
@@ -155,7 +155,7 @@ class NewFiles(NamedTuple):
     """The files that changed after they were loaded, each with the version that loaded it."""
 
     def notes(self) -> str:
-        """Return a note about the skipped files, to be appended to a message.
+        """Return a note about the skipped files, to append to a message.
 
         >>> NewFiles((), (), ("day3.parquet (half written)",)).notes()
         '; postponed to the next run: day3.parquet (half written)'
@@ -165,7 +165,7 @@ class NewFiles(NamedTuple):
         return left + old
 
     def check_unmoved(self) -> None:
-        """Raise CommitConflict if a file to load has changed since it was listed. The error names the first one."""
+        """Raise CommitConflict if a file to load has changed since it was listed. The error names the first such."""
         for name, file in zip(self.names, self.files, strict=True):
             if (current := stat_file(name)) != file:
                 how = "is gone" if current is None else "changed while it was read"
@@ -207,12 +207,12 @@ def _files_behind(session: SqlSession, context: BindContext, path: str) -> Itera
         if is_hidden(name, path) or os.path.realpath(name).startswith(own):
             continue
         context.store.sql_engine.check_folder(name)
-        if (file := stat_file(name)) is not None:  # otherwise it was removed after the listing
+        if (file := stat_file(name)) is not None:  # otherwise it was removed after it was listed
             yield name, file
 
 
 def _unfinished(session: SqlSession, name: str, file: LoadedFile, format_: str) -> str | None:
-    """Return why a file is incomplete, or None if it may be complete. Any text file may be complete."""
+    """Return why a file is incomplete, or None if it appears complete. Text files always appear complete."""
     if not file.bytes:
         return "empty"
     if format_ == "parquet" and not (has_footer(name) and _is_readable(session, name)):

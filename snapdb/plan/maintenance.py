@@ -29,7 +29,7 @@ _HOUR = 3_600_000_000
 
 @dataclass(frozen=True, slots=True)
 class CheckPlan(Plan):
-    """CHECK DATABASE: compare every file and every catalog row with its checksum and the manifests."""
+    """CHECK DATABASE: check every file and every catalog row against its checksum and the manifests."""
 
     reads: ClassVar[bool] = True
 
@@ -87,10 +87,10 @@ class ExpirePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class RetainPlan(Plan):
-    """EXPIRE SNAPSHOTS … BY RETENTION: expire the snapshots that the retention of their graph does not keep."""
+    """EXPIRE SNAPSHOTS … BY RETENTION: expire the snapshots that their graph's retention rules do not keep."""
 
     retentions: Mapping[str, Retention]
-    """Case-folded graph name → the graph's retention."""
+    """Maps case-folded graph names to the graphs' retention rules."""
     dry_run: bool
 
     def is_read(self) -> bool:
@@ -103,7 +103,7 @@ class RetainPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class SetRetentionPlan(Plan):
-    """SET or DROP RETENTION: change the rules of a graph. No snapshot expires yet."""
+    """SET or DROP RETENTION: change a graph's retention rules. This does not expire any snapshot."""
 
     graph: PropertyGraph
     retention: Retention | None
@@ -119,7 +119,7 @@ class SetRetentionPlan(Plan):
 
 
 def _bind_expire(statement: ExpireSnapshots, context: BindContext) -> ExpirePlan | RetainPlan:
-    """Bind the covered snapshots, oldest first, each with the reason to keep it, or the retention of their graphs."""
+    """Bind the covered snapshots, oldest first, each with the reason to keep it, or their graphs' retention rules."""
     if statement.by_retention:
         return _bind_retained(statement, context)
     snapshots = list(context.catalog.snapshots.values())
@@ -156,7 +156,7 @@ def _bind_expire(statement: ExpireSnapshots, context: BindContext) -> ExpirePlan
 
 
 def _bind_retained(statement: ExpireSnapshots, context: BindContext) -> RetainPlan:
-    """Bind the retention of one graph (which must have one) or of all graphs that have one."""
+    """Bind the retention rules of one graph, which must have some, or of all graphs that have some."""
     if statement.graph is None:
         return RetainPlan(context.catalog.retentions, statement.dry_run)
     graph, retention = _find_retention(context, statement.graph)
@@ -176,7 +176,7 @@ def _newest_ids(snapshots: Sequence[Snapshot], last: int) -> set[int]:
 
 
 def _oldest_moment(context: BindContext, older: SqlFragment) -> int:
-    """Return the time before which a snapshot counts as old. An interval is subtracted from the current time."""
+    """Return the time in OLDER THAN. An interval is subtracted from the current time."""
     query = context.bind_query(older)
     if context.type_of(query) != "INTERVAL":
         return context.time_value(older, "timestamp", "OLDER THAN must be INTERVAL '30 days' or a timestamp")

@@ -1,4 +1,4 @@
-"""The base class of plans: a frozen value with its effects, its row source, and its tree for EXPLAIN."""
+"""The base class of plans: immutable values with their effects, their row source, and their tree for EXPLAIN."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PlanNode:
     estimates: Mapping[str, int | float] = field(default_factory=dict)
     """The estimated rows, bytes and seconds by name."""
     key: Hashable = None
-    """The key with which the measured numbers are set later, or None."""
+    """The key by which the measured numbers are assigned later, or None."""
     actual: dict[str, object] = field(default_factory=dict)
     """The measured numbers by name, including the names in `estimates`. Empty if the operator did not run."""
 
@@ -85,7 +85,7 @@ class Plan(ABC):
         return None
 
     def is_read(self) -> bool:
-        """Return whether this plan leaves the database unchanged, by its type or as a dry run."""
+        """Return whether this plan leaves the database unchanged, because of its type or because it is a dry run."""
         return self.reads
 
     def fits_transaction(self) -> bool:
@@ -126,9 +126,9 @@ class PlanFamily(NamedTuple):
     """A family of statements, with its binders and the operators of its plans."""
 
     binders: Mapping[type[Statement], Binder]
-    """Statement class → its binder."""
+    """Maps each statement class to its binder."""
     operators: Mapping[type[Plan], str]
-    """Plan class → its operator, as 'module:function'."""
+    """Maps each plan class to its operator, as 'module:function'."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""From a statement to an optimized plan: the binders of the families, and the optimizer rules.
+"""Turns a statement into an optimized plan: calls its family's binder, and applies the optimizer rules.
 
 Families and rules are imported on first use, so a plain query never imports the plans of snapshots or samplers.
 """
@@ -30,7 +30,7 @@ _SHARED_OPERATORS: dict[type[Plan], str] = {
     QueryPlan: "snapdb.execute.session:query",
     NothingPlan: "snapdb.execute.session:nothing",
 }
-"""The operators of plans that belong to no single family."""
+"""The operators of plans that do not belong to a single family."""
 
 
 def bind(statement: Statement, context: BindContext) -> Plan:

@@ -31,16 +31,16 @@ def _rule_of(kind: type[_P]) -> Callable[[Callable[[_P], _P]], Rule]:
 
 @_rule_of(CreateSnapshotPlan)
 def _distinct_filters(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
-    """Remove duplicate filters, and keep the order of the statement."""
+    """Remove duplicate filters. The remaining ones are in the order of the statement."""
     return replace(plan, filters=tuple(dict.fromkeys(plan.filters)))
 
 
 @_rule_of(CreateSnapshotPlan)
 def _push_filters(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
-    """Turn filters on event times into time bounds of the topology, so that the table need not be read.
+    """Turn filters on event times into time bounds of the topology, so that the build does not read the table.
 
-    A condition excludes edges without a time, whereas bounds include them, and bounds do not restrict the ends of
-    edges. Edge types with static edges or with ends therefore keep their conditions.
+    Bounds include edges without a time, whereas a condition excludes them, and bounds do not restrict end times. Edge
+    types with static edges or end times therefore keep their conditions.
     """
     bounds = (_pushed_filters(plan, edge) for edge in plan.graph.edges)
     return replace(plan, pushed=tuple(pushed for pushed in bounds if pushed.filters))
@@ -52,7 +52,7 @@ def _pushed_filters(plan: CreateSnapshotPlan, edge: EdgeElement) -> Pushed:
     if edge.event_end is not None or edge.nulls_static:
         return pushed
     for condition in plan.filters_of(edge.name):
-        # Several conditions on the time intersect: the latest start and the earliest stop apply.
+        # If there are several conditions on the time, the latest start and the earliest stop apply.
         if (bounds := _filter_bounds(plan, edge, condition)) is not None:
             starts = [moment for moment in (pushed.start, bounds.start) if moment is not None]
             stops = [moment for moment in (pushed.stop, bounds.stop) if moment is not None]
@@ -97,7 +97,7 @@ def _prunable_relations(spec: SampleSpec) -> set[Relation]:
 
 @_rule_of(SamplePlan)
 def _prune_columns(plan: SamplePlan) -> SamplePlan:
-    """Skip reading features that are not delivered, because rows of edges have none."""
+    """Skip reading features that are not delivered. Rows of edges do not include features."""
     reads = set() if plan.delivers == "rows" else _delivered_elements(plan.spec)
     every = {element.name for element in plan.snapshot.graph.elements}
     return plan if reads >= every else replace(plan, hints=replace(plan.hints, reads=frozenset(reads)))
@@ -124,7 +124,7 @@ def _choose_method(plan: SamplePlan) -> SamplePlan:
 
 
 def _takes_all(spec: SampleSpec) -> bool:
-    """Return whether all fanouts deliver whole rows. Weights rule it out, because invalid weights must be reported."""
+    """Return whether all fanouts deliver whole rows. Weights prevent this, because invalid weights must be reported."""
     counts = {count for fanout in spec.fanouts for count in fanout.counts}
     drawing = spec.drawing
     return counts <= {0, FULL} and not drawing.weighted and drawing.method not in ("FULL", "PRIORITY")

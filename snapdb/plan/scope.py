@@ -53,10 +53,10 @@ class BindContext:
     store: Store
     catalog: Catalog
     sources: Mapping[str, object] = field(default_factory=dict)
-    """Name → registered data."""
+    """Registered data by name."""
     parameters: Parameters = None
     due: Due = field(kw_only=True)
-    """Returns a task's next scheduled run. Passed in because the `schedule` package is in the same layer."""
+    """Returns a task's next scheduled run. It is passed in because the `schedule` package is in the same layer."""
 
     def bind_query(self, fragment: SqlFragment, *, first: Snapshot | None = None) -> BoundQuery:
         """Bind an SQL fragment: define views for all tables, snapshots and sources that its text mentions.
@@ -65,7 +65,7 @@ class BindContext:
             fragment: The fragment.
             first: The snapshot whose elements take precedence over tables.
         """
-        # A VALUES list of literals refers to no names, so the text of a large INSERT is not tokenized.
+        # A VALUES list of literals does not refer to any names, so the text of a large INSERT is not tokenized.
         if first_row(fragment.text) is not None:
             return written(fragment, shapes=Names())
         every = scan(fragment.text)
@@ -73,7 +73,7 @@ class BindContext:
         tokens = [t for t in every if not any(span.start <= t.span.start < span.stop for span in counts)]
         travels = find_travels(tokens, fragment.text)
         words = {t.identifier.lower() for t in _outside(tokens, travels) if t.kind in ("word", "quoted")}
-        # Only queries with these words can open files. All others need no check.
+        # Only queries with these words can open files, so no other query is checked.
         if words & WORDS_BEFORE_FILES:
             check_foreign(
                 self.store.sql_engine,
@@ -164,7 +164,7 @@ class BindContext:
         past = self.catalog.past
         if (tables := past.get(version)) is None:
             tables = tables_at(self.store.catalog_db, version)
-            # Every commit clears the cache too, so tracking the use of its entries would not pay off.
+            # Every commit also clears the cache, so tracking the use of its entries is not worthwhile.
             if len(past) >= _PAST:
                 past.clear()
             past[version] = tables
@@ -208,7 +208,7 @@ class BindContext:
         return name.lower() in {row["name"].lower() for row in names}
 
     def _travelled(self, fragment: SqlFragment, travel: TimeTravel) -> tuple[str, Table]:
-        """Return the table at the version of AT, and the hidden schema for the tables of that version."""
+        """Return the table at the version in AT, and the hidden schema for that version's tables."""
         name, at = travel.name.identifier, fragment.span.start
         try:
             if fragment.text[: travel.span.start].rstrip().endswith("."):
@@ -234,7 +234,7 @@ class BindContext:
 
     @contextmanager
     def session(self, bound: BoundQuery) -> Iterator[SqlSession]:
-        """Open a session with the names of the SQL. DuckDB's errors are mapped to the statement and its names."""
+        """Open a session that defines the SQL's names. DuckDB's errors are mapped to the statement and its names."""
 
         def place(query: str, error: SnapdbError) -> None:
             explain_refusal(error, bound, error.span if query == bound.text else None, self.catalog)
@@ -245,7 +245,7 @@ class BindContext:
     def _own_parameters(
         self, fragment: SqlFragment, named: Sequence[Token], travels: Sequence[TimeTravel]
     ) -> Parameters:
-        """Return the parameters of an SQL fragment. Positional parameters belong to the only fragment that has any."""
+        """Return the parameters of an SQL fragment. Only one fragment can have positional ones."""
         outside = _outside(named, travels)
         if early := [t for t in named if t not in outside and t.text.startswith("?")]:
             raise BindError(
@@ -266,7 +266,7 @@ class BindContext:
         return self.parameters
 
     def resolve_version(self, at: VersionBound) -> int:
-        """Return the version of AT (VERSION => n | TIMESTAMP => t | TAG => 'name').
+        """Return the version specified by AT (VERSION => n | TIMESTAMP => t | TAG => 'name').
 
         Raises:
             BindError: The version or tag does not exist.
@@ -289,7 +289,7 @@ class BindContext:
 
     def time_value(self, fragment: SqlFragment, unit: TimeUnit | None, why: str | None = None) -> int:
         """Return a window bound as an integer in the graph's time unit."""
-        # Literals are the common case, and need no round trip to DuckDB.
+        # Literals are the common case, and do not require a round trip to DuckDB.
         if (plain := _plain(fragment.text, unit)) is not None:
             return plain
         query = self.bind_query(fragment)
@@ -343,7 +343,7 @@ class BindContext:
         return str(value)
 
     def _value(self, query: BoundQuery, before: str, after: str) -> Any:
-        """Evaluate a query. Errors that DuckDB raises only at run time get the span of the expression too."""
+        """Evaluate a query. Errors that DuckDB raises only at run time also point to the expression."""
         try:
             with self.session(query) as session:
                 return session.wrap(before, query.text, after, query.parameters)[0][0]
@@ -401,7 +401,7 @@ class _View(NamedTuple):
 
     @property
     def shape(self) -> str:
-        """The SELECT of the same columns without rows, which reads no file."""
+        """A SELECT of the same columns without rows, which does not read any files."""
         if self.columns is None:
             assert self.sql is not None, "what has no columns is named"
             return self.sql

@@ -15,7 +15,7 @@ from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Tag, Ta
 _NAMED = 8
 """The maximum number of dependants that an error message names."""
 KINDS: dict[type, str] = {PropertyGraph: "graph", Snapshot: "snapshot", Sampler: "sampler", Cache: "cache"}
-"""Class of a dependant → its name in messages, in listing order."""
+"""Maps each class of dependants to its name in messages, in listing order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class ShowPlan(Plan):
     tables: tuple[Table, ...]
     """The tables to list, at the version specified by AT."""
     of: str | None
-    """The table whose versions or columns are listed, or the graph whose snapshots are listed, or None for all."""
+    """The table whose versions or columns are listed, the graph whose snapshots are listed, or None for all."""
 
     def describe(self) -> PlanNode:
         of = "" if self.of is None else f" of {self.of}"
@@ -127,7 +127,7 @@ def _bind_describe(statement: Describe, context: BindContext) -> Plan:
             return DescribePlan(find_named(context.catalog.cache, name))
         case "TASK":
             return DescribePlan(find_named(context.catalog.task, name))
-        case "TABLE" if statement.kind is None:  # DuckDB, too, describes registered data without a keyword
+        case "TABLE" if statement.kind is None:  # DuckDB also describes registered data without a keyword
             return QueryPlan(context.bind_query(SqlFragment(statement.text, statement.span)))
         case _:
             return DescribePlan(find_named(context.catalog.table, name))

@@ -38,17 +38,17 @@ from snapdb.types import (
 from snapdb.types.text import did_you_mean
 
 _SMALL_ROWS = 1 << 20
-"""The size in bytes of materialized rows up to which no other encoding pays off."""
+"""The size of materialized rows, in bytes, up to which no other encoding is worthwhile."""
 _DEAD_SHARE = 0.01
 """The maximum share of edges outside the snapshot for which a bitmap is chosen.
 
-Sampling through a bitmap takes about 1.5 to 1.7 times as long as from materialized rows, but needs a hundredth of the
-bytes. Measured in CPU time with 20 million edges, 1 million nodes, fanouts 15, 10, 5 and one thread: 1.5 times at 1 %
+Sampling through a bitmap takes about 1.5 to 1.7 times as long as from materialized rows, but takes a hundredth of the
+space. Measured in CPU time with 20 million edges, 1 million nodes, fanouts 15, 10, 5 and one thread: 1.5 times at 1 %
 excluded edges, 1.5 to 1.85 times at 2 %, 1.8 at 5 % and 2.1 to 2.3 at 10 %; with a delta of 1 %, 1.85 times at 1 %.
 """
 _OWN_ROWS: tuple[Form, str] = ("materialized", "rows of its own, as no rule chooses an encoding")
 _FIRST_MOMENT = 1 - 2**63
-"""The earliest event time. The integer below it marks edges without a time."""
+"""The earliest event time. The next smaller integer marks edges without a time."""
 
 
 class Pushed(NamedTuple):
@@ -64,7 +64,7 @@ class Pushed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CreateSnapshotPlan(Plan):
-    """CREATE SNAPSHOT: pin the elements of a graph at a version and in a window."""
+    """CREATE SNAPSHOT: pin the elements of a graph at a version and in a time window."""
 
     ruled: ClassVar[bool] = True
 
@@ -135,7 +135,7 @@ class RefreshPlan(Plan):
 
 
 def _time_bounds_text(start: int | None, stop: int | None, unit: TimeUnit | None) -> str:
-    """Format bounds of event times as text, which is empty without bounds."""
+    """Format event-time bounds as text, or return an empty string if there are none."""
     begin, end = (
         moment if moment is None or unit != "timestamp" else f"'{spelled(moment)}'" for moment in (start, stop)
     )
@@ -213,7 +213,7 @@ def _check_tables(
 
 
 def _pin(statement: CreateSnapshot) -> Pin:
-    """Return what REFRESH resolves again: the newest version or a tag, and a window that ends at the latest event."""
+    """Return the parts that REFRESH resolves again: the newest version or a tag, and a window to the latest event."""
     at, bound = statement.at, statement.event_time
     tag = scan(at.value.text)[0].string_value if at is not None and at.kind == "TAG" else None
     trails = isinstance(bound, WindowBound) and bound.ending is None
@@ -241,7 +241,7 @@ def _check_filters(session: SqlSession, filters: Sequence[Filter]) -> None:
 def _filters(
     context: BindContext, graph: PropertyGraph, tables: Mapping[str, Table], where: SqlFragment
 ) -> tuple[Filter, ...]:
-    """Split a condition into parts, each for the single element whose columns it names."""
+    """Split a condition into parts, each of which names columns of a single element."""
     shapes = _element_shapes(graph, tables)
     query = written(where, shapes, replacements=[(span, '"at"') for span in bare_ats(where.text)])
     with context.session(query) as session:
@@ -270,7 +270,7 @@ def _filter(part: Conjunct, columns: Mapping[str, set[str]], span: Span) -> Filt
         error.span = span
         raise
     owners = {owner for parts in named if (owner := _element_of(parts, columns)) is not None}
-    # A condition filters the rows of one element. One over two elements would be a join.
+    # A condition filters the rows of one element. A condition over two elements would be a join.
     if len(owners) != 1:
         problem = (
             f"{condition} refers to {' and '.join(sorted(owners))}" if owners else f"{condition} refers to no column"
@@ -415,8 +415,7 @@ def _bind_refresh(statement: RefreshSnapshot, context: BindContext) -> Plan:
     _check_fits(context, snapshot, version, tables, name)
     window, length = snapshot.window, snapshot.pin.window
     if length is not None:
-        # The text of the length is stored, and is not part of this statement, so its errors point to the snapshot's
-        # name.
+        # The length's text is stored and is not part of this statement, so its errors point to the snapshot's name.
         query = replace(context.bind_query(SqlFragment(length, name.span)), pieces=())
         try:
             window = _trailing_window(context, query, snapshot.unit, snapshot.graph, tables)

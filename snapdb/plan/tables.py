@@ -139,7 +139,7 @@ class DeletePlan(Plan):
 
     table: Table
     find: BoundQuery
-    """The query for the row ids, SELECT row_id."""
+    """The query that selects the row ids, SELECT row_id."""
     base: int
     message: str | None
 
@@ -158,7 +158,7 @@ class UpdatePlan(Plan):
 
     table: Table
     find: BoundQuery
-    """The query for the row ids, named ROW_ID, and for all table columns with their new values."""
+    """The query that selects the row ids, named ROW_ID, and all table columns with their new values."""
     base: int
     message: str | None
     changed: frozenset[str]
@@ -295,7 +295,7 @@ def _defined_columns(context: BindContext, definition: SqlFragment) -> list[Colu
 
 
 def _checked_default(context: BindContext, session: SqlSession, expression: str | None, type_: str) -> str | None:
-    """Return the value of a DEFAULT as text that can be cast to the type, or None for NULL or without a DEFAULT."""
+    """Return the value of a DEFAULT as text that can be cast to the type, or None for NULL or no DEFAULT."""
     if expression is None:
         return None
     check_repeatable(context.store.sql_engine, SqlFragment(expression, Span(0, 0)), "a DEFAULT is a constant")
@@ -463,7 +463,7 @@ def _drop_column(
 def _rename_column(context: BindContext, table: Table, action: RenameColumn) -> tuple[tuple[Column, ...], str]:
     column = find_column(table, action.column)
     other = table.column(action.new.text)
-    # The same field id means the same column: a rename that only changes the case is allowed.
+    # Columns with the same field id are the same column, so a rename that only changes the case is allowed.
     if other is not None and other.field != column.field:
         raise BindError(
             f'column "{other.name}" already exists in table {table.name}', span=action.new.span, code="exists"

@@ -45,8 +45,8 @@ class AlterTaskPlan(Plan):
     before: Task
     after: Task
     since: int | None
-    """The time in microseconds since 1970 UTC up to which scheduled runs are settled and not caught up, or None to
-    leave it unchanged."""
+    """The time, in microseconds since 1970 UTC, up to which missed runs are not caught up, or None to leave it
+    unchanged."""
     did: str
     """A description of the change for the user."""
 
@@ -184,7 +184,7 @@ def _timeout(context: BindContext, option: TaskOption) -> int:
 
 
 _READ: dict[str, Callable[[BindContext, TaskOption], str | int]] = {"timeout": _timeout}
-"""Option → the function that converts its value. The values of other options are stored unchanged."""
+"""Maps options to the functions that convert their values. The values of other options are stored unchanged."""
 
 
 def _check_condition(condition: SqlFragment, sql_engine: SqlEngine) -> None:

@@ -126,7 +126,7 @@ def _vertex_key(
                 code="seed-columns",
             )
         if wanted is None:
-            continue  # opening the snapshot checks its files
+            continue  # the files are checked when the snapshot is opened
         families = SqlType(given.type).key_family(), SqlType(wanted.type).key_family()
         if families[0] != families[1] and families != ("VARCHAR", "UUID"):
             raise BindError(
@@ -247,7 +247,7 @@ def _bound(statement: Sample, context: BindContext) -> SamplePlan:
 def with_seeds(context: BindContext, plan: SamplePlan, seeds: object) -> SamplePlan:
     """Return the same sampler with other seeds: a SELECT, a tensor, array or list of ids, or Arrow data.
 
-    Further columns contain the seeds' times and targets, as in SEEDS. A mapping with `seed_time` has one column per
+    Additional columns contain the seeds' times and targets, as in SEEDS. A mapping with `seed_time` has one column per
     key. With IN ORDER, the order of ids is preserved.
     """
     query = _bind_outside(context, plan, seeds) if isinstance(seeds, str) else _given(context, plan, seeds)
@@ -275,7 +275,7 @@ def _places(clauses: Clauses) -> Places:
 def _columns(
     context: BindContext, described: Sequence[Column], spec: SampleSpec, snapshot: Snapshot, place: Span, clause: Span
 ) -> SeedColumns:
-    """Return the roles of the query's columns. `clause` is the span of the clause that needs a seed time."""
+    """Return the roles of the query's columns. `clause` is the span of the clause that requires a seed time."""
     columns = seed_columns(described, spec, snapshot, context.tables_under(snapshot), place)
     needing = _clause_needing_time(spec)
     if needing is not None and columns.time is None:

@@ -47,7 +47,7 @@ _BY_WEIGHT: tuple[Method, ...] = ("TOPK", "PRIORITY")
 _WEIGHTLESS: tuple[Method, ...] = ("LATEST", "FULL", "BOTTOMK", "LABOR")
 _MOST_BATCHES = 2**31
 _MOST = 1_000_000
-"""The maximum number of negatives per positive edge, because a batch contains a table of all of them."""
+"""The maximum number of negatives per positive edge. It is limited because each batch contains all its negatives."""
 LEAST_PLACE = -40
 """The minimum exponent of a number in a clause. More decimal places would produce fractions of unlimited length."""
 _AMPLIFY = Decimal(2)
@@ -60,7 +60,7 @@ _ROWLESS: dict[Method, str] = {
     "BOTTOMK": "draws by a random key per edge and batch",
     "LABOR": "draws by a random key per neighbour and batch, and reuses draws by DEPENDENT BATCHES",
 }
-"""Method → why it does not use the rows of a neighbor pool."""
+"""Maps each method that cannot use a neighbor pool to the reason."""
 
 
 def bind_fanouts(statement: Sample, snapshot: Snapshot, context: BindContext) -> tuple[Fanout, ...]:
@@ -445,7 +445,7 @@ def with_every(spec: SampleSpec, every: int) -> SampleSpec:
 
 
 def _check_drawing(statement: Sample, clause: RefreshClause, drawing: Drawing) -> None:
-    """Raise unless this sampling can reuse rows: uniform without replacement, or METHOD PRIORITY."""
+    """Raise unless the method can reuse rows: uniform sampling without replacement, or METHOD PRIORITY."""
     clauses, what = statement.clauses, f"REFRESH {clause.strategy}"
     if drawing.method in _ROWLESS and clauses.method is not None:
         raise _clash(

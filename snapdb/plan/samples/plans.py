@@ -19,7 +19,7 @@ _ABOUT = {
     "memory": "memory",
     "needs-weight": "weights",
 }
-"""The code of an error → the clause that causes it."""
+"""Maps error codes to the clauses that cause the errors."""
 
 
 class Origin(NamedTuple):
@@ -31,7 +31,8 @@ class Origin(NamedTuple):
     """The statement of the sampler."""
     edits: tuple[tuple[Span, Span, Span], ...]
     """For each inserted clause, in order: its span in the composed text, the span that it replaced in the sampler's
-    text, and its span in the user's text. A clause that replaced none has an empty span at the end."""
+    text, and its span in the user's text. If a clause did not replace another one, the second span is empty and at the
+    end."""
 
     @contextmanager
     def shown(self) -> Iterator[None]:
@@ -97,7 +98,8 @@ def about_seeds(place: Span, outside: str | None) -> Iterator[None]:
 
     Args:
         place: The span of the query.
-        outside: The query that was passed as seeds=, to which the errors then refer. It is empty if ids were passed.
+        outside: The query that was passed as seeds=, empty if ids were passed, or None if seeds= was not passed. Errors
+            refer to it.
     """
     try:
         yield
@@ -116,7 +118,7 @@ def about_seeds(place: Span, outside: str | None) -> Iterator[None]:
 
 
 def _of_argument(message: str) -> str:
-    """Rewrite a message about a clause for the argument.
+    """Rewrite a message about the SEEDS clause so that it refers to the argument.
 
     >>> _of_argument("SEEDS returns y twice; keep one"), _of_argument("1 of 3 seeds is missing")
     ('seeds= returns y twice; keep one', 'seeds=: 1 of 3 seeds is missing')
@@ -165,7 +167,7 @@ class SeedColumns(NamedTuple):
     y: int | None
     """The targets: numbers, booleans, or arrays of them."""
     order: tuple[int, ...] = ()
-    """The ORDER BY columns under IN ORDER. Empty without IN ORDER, and for ids, whose order is preserved."""
+    """The ORDER BY columns under IN ORDER. Empty without IN ORDER and for ids, whose order is always preserved."""
     others: tuple[int, ...] = ()
     """Additional columns, sorted by name: numbers, booleans, or arrays of them."""
 
