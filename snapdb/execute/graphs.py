@@ -25,7 +25,7 @@ def create_graph(plan: CreateGraphPlan, context: ExecutionContext) -> Rows:
             check_vertices(session, vertex)
         for edge in data.edges.values():
             context.report(f"checking {edge.rows.element.name}", None)
-            # Iteration checks the edges. Their ids are not needed before a snapshot is built.
+            # Iterating over the edges checks them. Their ids are not needed until a snapshot is built.
             for _ in DenseEdges(session, edge, edge_rows(edge)):
                 context.check_stopped()
             check_features(session, edge.features, edge.rows.element.features)

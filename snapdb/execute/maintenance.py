@@ -84,7 +84,7 @@ def intact(checked: Checked) -> str:
 
 
 def vacuum(plan: VacuumPlan, context: ExecutionContext) -> Rows:
-    """Run VACUUM: merge small files and remove unreferenced ones; return one row per merged, removed or kept file."""
+    """Run VACUUM: merge small files, remove unreferenced ones, and return one row per affected or kept file."""
     table = None if plan.table is None else plan.table.id
     steps = vacuum_database(context.store, context.tables, table, plan.grace, dry_run=plan.dry_run, report=context.step)
     yield listing(_VACUUM_FIELDS, list(steps))
@@ -119,7 +119,7 @@ def expire_snapshots(plan: ExpirePlan | RetainPlan, context: ExecutionContext) -
 
 
 def _preview(context: ExecutionContext, plan: RetainPlan) -> tuple[pa.RecordBatch, str]:
-    """Return every snapshot with a retention, why it is kept or would expire, and a sentence with the count."""
+    """Return each snapshot that has retention rules, why it is kept or would expire, and a sentence with the count."""
     decisions = _decisions(context, plan)
     done = _expected(decisions)
     return listing(_EXPIRE_FIELDS, list(_rows(decisions, done))), _summary(decisions, done, dry_run=True)
@@ -133,9 +133,9 @@ def _expire(
     Args:
         context: The context of the statement.
         decisions: The snapshots, each with the reason why it is kept.
-        by_retention: Whether the decisions follow from retention, which is then applied again with the current rules
-            and tags.
-        publishes: Whether the removal is the effect of a statement, rather than a side effect of a task run.
+        by_retention: Whether the decisions follow from retention rules. If so, the current rules and tags are applied
+            again.
+        publishes: Whether the removal is the effect of a statement instead of a side effect of a task run.
     """
     going = [snapshot for snapshot, stays in decisions if stays is None]
     if not going:
@@ -146,7 +146,7 @@ def _expire(
             going = _going_still(context, going)
         gone = {s.id for s in going if connection.execute(_GO, (s.id, s.path)).rowcount}
         forget_deleted(connection, context.store.db_dir)
-        # The files are deleted after the commit. If a crash prevents that, this list still names them.
+        # The files are deleted after the commit. If a crash prevents this, the list still names them.
         add_pending_deletes(connection, [s.path for s in going if s.id in gone])
     return _Expired(
         gone, {s.id for s in going if s.id in gone and not delete_unless_held(context.store.db_dir, s.path)}
@@ -164,7 +164,7 @@ def _expected(decisions: _Decisions) -> _Expired:
 
 
 def _going_still(context: ExecutionContext, going: Sequence[Snapshot]) -> list[Snapshot]:
-    """Return the snapshots that retention still removes according to the current catalog."""
+    """Return the snapshots that the retention rules in the current catalog still remove."""
     catalog = load(context.store.catalog_db, context.catalog)
     graphs = {snapshot.graph.name.lower() for snapshot in going}
     retentions = {graph: retention for graph, retention in catalog.retentions.items() if graph in graphs}
@@ -189,7 +189,7 @@ def _summary(decisions: _Decisions, done: _Expired, dry_run: bool) -> str:
 
 
 def set_retention(plan: SetRetentionPlan, context: ExecutionContext) -> Rows:
-    """Run ALTER PROPERTY GRAPH … SET or DROP RETENTION: write the rules; no snapshot is removed yet.
+    """Run ALTER PROPERTY GRAPH … SET or DROP RETENTION: write the rules. This does not remove any snapshot.
 
     DRY RUN lists the snapshots that the rules would remove.
     """
@@ -210,7 +210,7 @@ def set_retention(plan: SetRetentionPlan, context: ExecutionContext) -> Rows:
 
 
 def _now(context: ExecutionContext, graph: str, retention: Retention) -> str:
-    """Return a text that reports how many snapshots the rules would remove now."""
+    """Return a text with the number of snapshots that the rules would remove now."""
     going = sum(
         reason is None for _, reason in _retained(context.catalog, context.store.catalog_db, {graph.lower(): retention})
     )
@@ -230,7 +230,7 @@ def _retained(
     Args:
         catalog: The catalog.
         catalog_db: The database from which the catalog was read.
-        retentions: Case-folded graph name → its retention.
+        retentions: The graphs' retention rules by case-folded graph name.
     """
     as_of = now()
     tagged = {tag.version for tag in VersionHistory(catalog_db).tags()}
@@ -248,11 +248,11 @@ def _retained(
 
 
 def apply_retentions(context: ExecutionContext) -> list[str]:
-    """Expire the snapshots that retention does not keep; return a log line per affected graph.
+    """Expire the snapshots that retention rules do not keep, and return one log line per affected graph.
 
     Also delete the files of snapshots that expired earlier and no longer have readers. If no other process is using the
     tables, also delete shared directories that no snapshot uses and that are older than an hour. A conflict with
-    another process is not an error, because the next run removes the remaining files.
+    another process is not an error, because the next run removes any remaining files.
     """
     catalog = context.catalog
     decisions = _retained(catalog, context.store.catalog_db, catalog.retentions)
@@ -273,7 +273,7 @@ def apply_retentions(context: ExecutionContext) -> list[str]:
 
 
 def _remove_shared(context: ExecutionContext) -> int:
-    """Remove unreferenced shared directories, unless another process has the tables open and may use one."""
+    """Remove unreferenced shared directories, unless another process has the tables open and might use one."""
     if not context.tables.alone(0.0):
         return 0
     try:

@@ -1,4 +1,4 @@
-"""The result of a statement: Arrow batches that can be iterated once, or all rows at once."""
+"""The result of a statement, read as Arrow batches in one iteration or as all rows at once."""
 
 import importlib
 import shutil
@@ -28,14 +28,15 @@ class Outcome(NamedTuple):
 
 
 Rows = Generator[pa.RecordBatch, None, Outcome | None]
-"""A query yields at least one batch, for its schema. Any other statement yields none and returns an Outcome."""
+"""A query yields at least one batch, which has the schema. Any other statement yields no batch and returns an
+Outcome."""
 
 
 class Result:
-    """The rows of a query, or the message of any other statement. `print` shows a table.
+    """The rows of a query, or the message of any other statement. `print` displays a table.
 
-    Read all rows as often as you like (`arrow`, `df`, `pl`, `fetchall`), or iterate once over Arrow record batches
-    while the query runs.
+    Read all rows any number of times (`arrow`, `df`, `pl`), or iterate once over Arrow record batches while the query
+    runs.
 
     Examples:
         >>> import snapdb
@@ -84,7 +85,7 @@ class Result:
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns."""
+        """The column names."""
         return list(self._given.names)
 
     @property
@@ -203,7 +204,7 @@ class Result:
         return self._rendered(40, None)
 
     def _repr_html_(self) -> str:
-        """Return the HTML that notebooks show."""
+        """Return the HTML that notebooks display."""
         return block(words) if (words := self._words()) is not None else page(self.arrow())
 
     def _rendered(self, max_rows: int | None, width: int | None) -> str:

@@ -1,7 +1,7 @@
 """The session, which runs the statements of one user of a database, and the context of each statement.
 
-An operator is a function of a plan and an execution context that returns `Rows`. It is defined in the module of its
-family.
+An operator is a function that takes a plan and an execution context and returns `Rows`. It is defined in the module of
+its statement family.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class ExecutionContext(BuildContext):
-    """The context of an operator: an open database, and the state of the running statement."""
+    """The context of an operator: an open database and the state of the running statement."""
 
     bind_context: BindContext
     """The catalog at the time when the statement was bound."""
@@ -50,7 +50,7 @@ class ExecutionContext(BuildContext):
     tables: TablesLock
     """The shared table lock, which was acquired before the catalog was read."""
     caches: CacheBudget
-    """The memory that streams of this process may use for caches."""
+    """The memory that this process's streams can use for caches."""
     rules: Sequence[Rule] | None
     """The optimizer rules, or None for all of them."""
     threads: int | None
@@ -78,7 +78,7 @@ class ExecutionContext(BuildContext):
 
 
 def _next_firing(planned: Schedule, after: int) -> int | None:
-    """Return the next scheduled run, which is needed only for lists of tasks."""
+    """Return the next scheduled run. Only lists of tasks need it."""
     return schedule.next_firing(planned, after)
 
 
@@ -108,7 +108,7 @@ def _operator_of(plan: type) -> Any:
 
 
 class DatabaseSession:
-    """The statements of one user on an open database: text → bind → optimize → run → result."""
+    """Runs one user's statements on an open database: binds, optimizes and runs them, and returns the results."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class DatabaseSession:
         self.store = Store(db_dir, catalog_db, SqlEngine(db_dir.path, threads, folders), db_dir.disk)
         self.transactions = TransactionManager(self.store)
         self.sources: dict[str, Any] = {}
-        """Name → registered data."""
+        """Registered data by name."""
         self.progress: Progress | None = None
         self.threads = threads
         self._rules = rules
@@ -145,7 +145,7 @@ class DatabaseSession:
         self._stopped.clear()
         lock = TablesLock(self.store.db_dir)
         try:
-            # In a failed transaction only COMMIT and ROLLBACK run, as in PostgreSQL.
+            # As in PostgreSQL, only COMMIT and ROLLBACK are allowed in a failed transaction.
             if not statement.ends_transaction:
                 self.transactions.check()
             with diagnose_corruption(self.store.catalog_db):
@@ -182,13 +182,13 @@ class DatabaseSession:
             return optimize(bind(statement, context.bind_context), self._rules)
 
     def check_allowed(self, plan: Plan, statement: Statement) -> None:
-        """Raise an error if the plan cannot run here: in a read-only database, or in an open transaction."""
+        """Raise an error if the plan is not allowed because the database is read-only or a transaction is open."""
         in_transaction = self.transactions.state != "idle"
         plan.check_allowed(statement, read_only=self.store.db_dir.read_only, in_transaction=in_transaction)
 
     @contextmanager
     def reading(self, params: Parameters = None, *, committed: bool = False) -> Iterator[ExecutionContext]:
-        """Yield a context for reading, as a context manager. No file that the catalog names is removed in the block.
+        """Yield a context for reading, as a context manager. No file in the catalog is removed during the block.
 
         Args:
             params: The values of parameters.
@@ -202,7 +202,7 @@ class DatabaseSession:
             lock.release()
 
     def read_head(self, read: Callable[[ExecutionContext], _T], params: Parameters = None) -> _T:
-        """Return the result of `read` at the head, for calls that are not statements; clear an earlier interrupt."""
+        """Return the result of `read` at the head, for calls that are not statements. Clears an earlier interrupt."""
         self._stopped.clear()
         with self.reading(params, committed=True) as context:
             return read(context)
@@ -238,7 +238,7 @@ class DatabaseSession:
         self.store.sql_engine.interrupt()
 
     def close(self) -> None:
-        """Roll back an open transaction, close the store, and free the buffers that streams no longer use."""
+        """Roll back an open transaction, close the store, and free the buffers that no stream uses any longer."""
         self.transactions.close()
         self._caches.close()
         self.store.close()

@@ -1,6 +1,6 @@
 """The operators of CREATE SNAPSHOT and REFRESH SNAPSHOT.
 
-They publish the files of a snapshot first, and then the catalog row that names them.
+They first publish a snapshot's files, and then the catalog row that names the files.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ from snapdb.types.text import counted
 
 
 def create_snapshot(plan: CreateSnapshotPlan, context: ExecutionContext) -> Rows:
-    """Run CREATE SNAPSHOT: publish the directory of the snapshot, and then the catalog row that names it."""
+    """Run CREATE SNAPSHOT: publish the snapshot's directory, and then the catalog row that names it."""
     yield from ()
     snapshot, built = publish_snapshot(context, plan)
     skipped = "".join(f"; {n:,} dangling edges of {name} skipped" for name, n in built.skipped.items())
@@ -106,7 +106,7 @@ def _record(context: ExecutionContext, plan: CreateSnapshotPlan, built: Snapshot
     snapshot = snapshot_record(context, plan, built)
     with context.store.catalog_db.writing(publishes=True) as connection:
         if plan.replaces is not None:
-            # By id, because another process may have published a new snapshot under the same name.
+            # Delete by id, because another process may have published a new snapshot under the same name.
             gone = connection.execute("DELETE FROM snapshots WHERE id = ?", (plan.replaces.id,)).rowcount
             if not gone:
                 raise moved(f"snapshot {plan.name} was replaced or dropped concurrently", code="snapshot-moved")
@@ -143,7 +143,7 @@ _DRY = [
 def refresh_snapshot(plan: RefreshPlan, context: ExecutionContext) -> Rows:
     """Run REFRESH SNAPSHOT: rebuild the snapshot from the current tables, and publish it under its name.
 
-    Open readers keep the old files. Later readers open the new ones.
+    Readers that are already open keep the old files. Later readers open the new ones.
     """
     if plan.dry_run:
         yield listing(_DRY, _would(context, plan))

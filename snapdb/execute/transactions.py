@@ -1,4 +1,4 @@
-"""The transactions of one open database: one version per statement, or one for everything between BEGIN and COMMIT."""
+"""The transactions of an open database. They create one version per statement, or one from BEGIN to COMMIT."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ Review = Callable[[Mapping[int, int]], None]
 
 _TRIES = 40
 _FIRST_WAIT = 0.002
-"""The delay in seconds before the first retry after a conflict. It doubles up to 64 times this value, with jitter."""
+"""The delay in seconds before the first retry after a conflict. It is doubled up to 64 times this value, with
+jitter."""
 
 
 @dataclass(slots=True)
@@ -35,10 +36,10 @@ class _Open:
     began: Catalog
     """The head at which the transaction began."""
     catalog: Catalog
-    """The same catalog with the transaction's own changes."""
+    """The same catalog, with the transaction's own changes."""
     lock: TablesLock
-    """A lock that is shared until the end, so that the transaction's files, which no version names, do not count as
-    orphans."""
+    """A lock that is held in shared mode until the end, so that the transaction's files, which no version names, do not
+    count as orphans."""
     changes: list[Change] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
     failed: bool = False
@@ -52,7 +53,7 @@ class TransactionManager:
         self._open: _Open | None = None
         self._tables = 0
         self.brought = 0
-        """The total bytes of the files of all changes so far."""
+        """The total size of the files of all changes so far, in bytes."""
 
     @property
     def state(self) -> str:
@@ -83,7 +84,7 @@ class TransactionManager:
         return None
 
     def commit(self, message: str | None) -> int | None:
-        """Commit the transaction as one version. Return its number, or None if nothing was changed."""
+        """Commit the transaction as one version. Returns its number, or None if nothing was changed."""
         opened = self._ending("COMMIT")
         if opened.failed:
             self._drop()
@@ -143,7 +144,7 @@ class TransactionManager:
         with self._store.sql_engine.session() as session:
             files = parquet_files([change.file], self._store.db_dir.path)
             (last,) = session.rows(f"SELECT max(row_id) FROM {files}")[0]
-        # Rows that the transaction itself appended have ids from the table's next row at BEGIN.
+        # The ids of rows that the transaction itself appended start at the table's next row id at BEGIN.
         return change._replace(own=last >= began.get(table.id, 0))
 
     def _ending(self, word: str) -> _Open:
@@ -174,14 +175,14 @@ class TransactionManager:
         return version
 
     def _committed(self, changes: list[Change], message: str | None, review: Review | None) -> int:
-        """Commit, and retry after conflicts that leave the changes valid; remove the files on failure."""
+        """Commit, and retry after conflicts that leave the changes valid. On failure, remove the files."""
         try:
             for attempt in range(_TRIES):
                 try:
                     return self._try(changes, message, review)
                 except CommitConflict as conflict:
-                    # Other writers only assigned ids or deleted rows. After a comparison of row ids, the change is
-                    # still valid.
+                    # Other writers only assigned ids or deleted rows, so the change is still valid after a comparison
+                    # of row ids.
                     if attempt == _TRIES - 1 or conflict.code not in ("ids-moved", "deletes-moved"):
                         raise
                 changes = [self._compared(c) if isinstance(c, RemoveRows) else c for c in changes]
@@ -208,7 +209,7 @@ class TransactionManager:
             return tables.find_tiers(connection, table)
 
     def _try(self, changes: Sequence[Change], message: str | None, review: Review | None) -> int:
-        """Assign ids to the keys of appended rows, for every id map of their tables, and commit."""
+        """Assign ids to the keys of appended rows in every id map of their tables, and commit."""
         new = {c.table_id for c in changes if isinstance(c, AddTable)}
         appended: dict[int, list[Append]] = {}
         for change in changes:
@@ -216,7 +217,7 @@ class TransactionManager:
                 appended.setdefault(change.table_id, []).append(change)
         if not any(tables.IdMaps(self._store.catalog_db).of_table(table_id) for table_id in appended):
             return commit(self._store.catalog_db, changes, message)
-        # The catalog would reject one of two concurrent assignments, which would have to start over.
+        # The catalog would reject one of two concurrent assignments, and that one would have to start over.
         with assigning_ids(self._store.db_dir):
             changes_made: list[Change] = []
             try:
@@ -242,7 +243,7 @@ class TransactionManager:
         return assigned
 
     def _new_keys(self, ids: AssignIds) -> int:
-        """Return the number of keys that get a new id."""
+        """Return the number of keys that are assigned a new id."""
         if ids.file is None:
             return 0
         marks = ", ".join("?" * len(ids.merged))
@@ -253,7 +254,7 @@ class TransactionManager:
         """Return the change after comparing its rows with those that other writers have removed concurrently.
 
         Raises:
-            CommitConflict: Some rows are the same.
+            CommitConflict: Another writer removed some of the same rows.
         """
         mine = parquet_files([change.file], self._store.db_dir.path)
         rows = self._store.catalog_db.rows(
@@ -278,7 +279,7 @@ class TransactionManager:
             )
 
 
-# Recovery from events outside a statement: a concurrently replaced snapshot, or a damaged catalog.
+# Recovery from events outside a statement, such as a concurrently replaced snapshot or a damaged catalog.
 
 
 _T = TypeVar("_T")
@@ -287,7 +288,7 @@ _OPENINGS = 8
 
 
 def retry_if_replaced(act: Callable[[], _T]) -> _T:
-    """Return the result of `act`, and retry it if a snapshot that it reads was replaced while it was opened."""
+    """Return the result of `act`. Retries if a snapshot that it reads was replaced while it was being opened."""
     for _ in range(_OPENINGS):
         try:
             return act()
@@ -299,7 +300,7 @@ def retry_if_replaced(act: Callable[[], _T]) -> _T:
 
 @contextmanager
 def diagnose_corruption(catalog_db: CatalogDb) -> Iterator[None]:
-    """Raise CorruptError instead of an unexpected error if the catalog is damaged, which can cause any error."""
+    """Raise CorruptError instead of an unexpected error if the catalog is damaged. Damage can cause any error."""
     try:
         yield
     except SnapdbError:

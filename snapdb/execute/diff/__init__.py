@@ -1,1 +1,1 @@
-"""DIFF: the rows of a table, snapshot or graph that only one side has."""
+"""DIFF: the rows of a table, snapshot or graph that exist on only one side."""

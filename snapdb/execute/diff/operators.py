@@ -55,7 +55,7 @@ _ID = quote(ROW_ID)
 
 
 def diff_table(plan: DiffTablePlan, context: ExecutionContext) -> Rows:
-    """Run DIFF TABLE: find the rows that only one version has, at a cost proportional to the difference."""
+    """Run DIFF TABLE: find the rows that exist in only one version, at a cost proportional to the difference."""
     with context.store.sql_engine.session() as session:
         gone = rows_beyond(session, context.store.db_dir.path, plan.before, plan.after)
         come = rows_beyond(session, context.store.db_dir.path, plan.after, plan.before)
@@ -67,7 +67,7 @@ def diff_table(plan: DiffTablePlan, context: ExecutionContext) -> Rows:
 
 
 def _changes(plan: DiffTablePlan, gone: str | None, come: str | None) -> str:
-    """Return a SELECT of the change and the later table's columns: removed rows first, each part sorted by row id."""
+    """Return a SELECT of the change and the later table's columns: removed rows, then added rows, sorted by row id."""
     shown = plan.after or plan.before
     assert shown is not None
     names = ", ".join(quote(c.name) for c in shown.columns)
@@ -76,7 +76,7 @@ def _changes(plan: DiffTablePlan, gone: str | None, come: str | None) -> str:
         if rows is not None:
             assert table is not None
             values = ", ".join(f"{_value(c, table, shown)} AS {quote(c.name)}" for c in shown.columns)
-            # No user column has these names.
+            # These names cannot clash with user columns.
             label = f"""{order} AS "snapdb part", '{change}' AS "snapdb change", {_ID}"""
             parts.append(f"SELECT {label}, {values} FROM ({rows})")
     if not parts:
@@ -109,7 +109,7 @@ def _count(session: SqlSession, rows: str | None) -> int:
 
 
 def _columns_beyond(one: Table | None, other: Table | None) -> list[str]:
-    """Return the columns that only one of two tables has; a column dropped and added again is a new column."""
+    """Return the columns that only one of two tables has. A column that was dropped and added again is a new column."""
     if one is None or other is None:
         return [] if one is None else [c.name for c in one.columns]
     same_table = one.id == other.id
@@ -118,7 +118,7 @@ def _columns_beyond(one: Table | None, other: Table | None) -> list[str]:
 
 
 def diff_snapshot(plan: DiffSnapshotPlan, context: ExecutionContext) -> Rows:
-    """Run DIFF SNAPSHOT: compare the elements of two snapshots, and the drift of their degrees and features."""
+    """Run DIFF SNAPSHOT: compare the elements of two snapshots, and measure the drift of their degrees and features."""
     with ExitStack() as stack:
         before, after = (snapshot_side(context, s, stack) for s in (plan.before, plan.after))
         with context.store.sql_engine.session() as session:
@@ -127,7 +127,7 @@ def diff_snapshot(plan: DiffSnapshotPlan, context: ExecutionContext) -> Rows:
 
 
 def diff_graph(plan: DiffGraphPlan, context: ExecutionContext) -> Rows:
-    """Run DIFF GRAPH: compare a whole graph at two versions, reading only its tables."""
+    """Run DIFF GRAPH: compare a whole graph at two versions. Only its tables are read."""
     with ExitStack() as stack, context.store.sql_engine.session() as session:
         before, after = (
             _GraphAt(context, session, stack, plan.graph, tables).side
@@ -194,7 +194,7 @@ class _GraphAt:
         return Degrees(int(nodes.sum()), int((degrees * nodes).sum()), bins)
 
     def _values(self, rows: ElementRows) -> dict[str, Values]:
-        """Build every feature as for a snapshot, in a directory that is deleted when the statement ends."""
+        """Build every feature as for a snapshot. The files are deleted when the statement ends."""
         assert isinstance(rows, VertexRows)
         element, count = rows.element, self._count(rows)
         if not element.features:
@@ -211,9 +211,9 @@ class _GraphAt:
         return {name: values_of(feature, np.arange(count)) for name, feature in features.items()}
 
     def _source(self, rows: VertexRows, count: int) -> tuple[list[FeatureSpec], FeatureSource]:
-        """Return the features and the vertices that they are read from.
+        """Return the features, and the vertices from which they are read.
 
-        The vertices are numbered from 0. A feature with a history is replaced by columns of its last values.
+        The vertices are numbered from 0. A feature with a history is replaced with columns of its last values.
         """
         element = rows.element
         specs, joins, columns = [], "", list(rows.table.columns)
@@ -233,7 +233,7 @@ class _GraphAt:
         return specs, FeatureSource(element.name, query, tuple(columns), count, element.key)
 
     def _origin(self, name: str) -> object:
-        """Return the tables that a vertex type's features are read from."""
+        """Return the tables from which a vertex type's features are read."""
         vertex = self.graph.vertex(name)
         assert vertex is not None
         used = [vertex.table, *(spec.history.table for spec in vertex.features if spec.history)]
@@ -241,7 +241,7 @@ class _GraphAt:
 
 
 def _last_values(table: Table, spec: FeatureSpec, number: int, root: Path) -> tuple[str, list[Column]]:
-    """Return a SELECT of the keys k0, k1, … and of a feature's last values, and the columns of these values."""
+    """Return a SELECT of the keys k0, k1, … and a feature's last values, together with the columns of these values."""
     assert spec.history is not None
     time = table.column(spec.history.event_time)
     assert time is not None
@@ -255,7 +255,7 @@ def _last_values(table: Table, spec: FeatureSpec, number: int, root: Path) -> tu
     return f"SELECT {keys}, {values} FROM ({rows}) {last}", columns
 
 
-# The report on two sides, for both snapshots and graphs.
+# The report on two sides, which are both snapshots or both graphs.
 
 
 _TEXT, _WHOLE, _REAL = pa.string(), pa.int64(), pa.float64()
@@ -276,7 +276,7 @@ class _Element(NamedTuple):
 
     key: Key
     name: str
-    """The element's name, as spelled on the later side."""
+    """The element's name, as written on the later side."""
     before: ElementRows | None
     after: ElementRows | None
     difference: Difference
@@ -299,7 +299,7 @@ def _report(
     after: Side,
     detail: Literal["SUMMARY", "ROWS", "FEATURES"],
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of the result, at least one."""
+    """Yield the batches of the result. There is at least one."""
     elements = _elements(session, before, after)
     match detail:
         case "ROWS":
@@ -312,7 +312,7 @@ def _report(
 
 
 def _elements(session: SqlSession, before: Side, after: Side) -> list[_Element]:
-    """Return the elements of the later side in its order, followed by those that only the earlier side has."""
+    """Return the later side's elements in order, followed by those that exist only on the earlier side."""
     names = {Key("vertex", e.name.lower()): e.name for side in (before, after) for e in side.graph.vertices}
     names |= {Key("edge", e.name.lower()): e.name for side in (before, after) for e in side.graph.edges}
     keys = sorted(dict.fromkeys((*after.rows, *before.rows)), key=lambda key: key.kind == "edge")
@@ -339,7 +339,7 @@ def _summary(
 
 
 def _counts(session: SqlSession, before: Side, after: Side, e: _Element) -> _Counts:
-    """Count the rows added, removed and changed; read rows only if the sides' counts do not suffice."""
+    """Count the rows added, removed and changed. Rows are read only if the sides' counts are not sufficient."""
     then = before.count(e.key) if e.before else 0
     now = after.count(e.key) if e.after else 0
     if not e.difference.removed:
@@ -348,7 +348,7 @@ def _counts(session: SqlSession, before: Side, after: Side, e: _Element) -> _Cou
         added = 0
     else:
         added = row_count(session, e.difference.added)
-    # now = then + added - removed, so counting one side of the difference is enough.
+    # Because now = then + added - removed, it is sufficient to count one side of the difference.
     removed = then + added - now
     changed = replaced(session, e.difference) if added and removed else 0
     return _Counts(added - changed, removed - changed, changed, then, now)
@@ -385,7 +385,7 @@ def _mean(side: Side, e: _Element) -> float | None:
 def _greatest(before: Side, after: Side, e: _Element) -> tuple[Any, ...]:
     """Return the component with the greatest drift and its statistics.
 
-    If no value can have changed, only the PSI is set, which is then 0.
+    If no value can have changed, only the PSI is set, and it is 0.
     """
     element = e.after.element if e.after else None
     if not element or not element.features or not e.before:

@@ -1,4 +1,4 @@
-"""The rows of an element that only one side has, at a cost proportional to the difference.
+"""The rows of an element that exist on only one side, found at a cost proportional to the difference.
 
 Rows are identified by their ids. If both sides select rows by the same rules and only their tables or windows
 differ, only the files and times that differ are read. Otherwise all rows of both sides are read and compared.
@@ -27,14 +27,14 @@ class Key(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """SELECTs of rows with their ids. No row occurs in two of the SELECTs."""
+    """SELECTs of rows with their ids. No row occurs in more than one SELECT."""
 
     added: tuple[str, ...]
-    """SELECTs of the rows of `after` that `before` lacks."""
+    """SELECTs of the rows that exist in `after` but not in `before`."""
     removed: tuple[str, ...]
-    """SELECTs of the rows of `before` that `after` lacks."""
+    """SELECTs of the rows that exist in `before` but not in `after`."""
     key: tuple[str, ...]
-    """The key columns that match an added row to the removed row it replaces; empty for edges and for different
+    """The key columns that match an added row to the removed row that it replaces. Empty for edges and for different
     tables."""
 
 
@@ -51,7 +51,7 @@ def row_count(session: SqlSession, parts: Sequence[str]) -> int:
 
 
 def replaced(session: SqlSession, changes: Difference) -> int:
-    """Count the added rows that replace a removed one, which is another row of the same vertex."""
+    """Count the added rows that replace a removed row of the same vertex."""
     if not (changes.added and changes.removed and changes.key):
         return 0
     keys = quote_all(changes.key)
@@ -63,17 +63,17 @@ def replaced(session: SqlSession, changes: Difference) -> int:
 
 
 def tally(session: SqlSession, changes: Difference) -> tuple[int, int, int]:
-    """Count the added rows, removed rows and changed vertices. A changed vertex is also an added and a removed row."""
+    """Count the added rows, removed rows and changed vertices. A changed vertex is also an added and removed row."""
     return row_count(session, changes.added), row_count(session, changes.removed), replaced(session, changes)
 
 
 def _id_of(rows: ElementRows) -> str:
-    """Return the quoted column of row ids in the SELECTs of a difference."""
+    """Return the quoted name of the row id column in the SELECTs of a difference."""
     return "e_id" if isinstance(rows, EdgeRows) else quote(ROW_ID)
 
 
 def _beyond(session: SqlSession, one: ElementRows | None, other: ElementRows | None) -> tuple[str, ...]:
-    """Return SELECTs of the rows of `one` that `other` lacks."""
+    """Return SELECTs of the rows that exist in `one` but not in `other`."""
     if one is None or one == other:
         return ()
     if other is None or not _same_thing(one, other):
@@ -86,8 +86,8 @@ def _beyond(session: SqlSession, one: ElementRows | None, other: ElementRows | N
         return (
             f"SELECT o.* FROM ({_numbered(one)}) o ANTI JOIN (SELECT {name} FROM ({_numbered(other)})) USING ({name})",
         )
-    # With equal rules, a row can be missing on the other side only if its table lacks it or its window excludes it. The
-    # second kind excludes rows of the first, so the SELECTs are disjoint.
+    # With equal rules, a row is missing on the other side only if that side's table lacks it or its window excludes it.
+    # The SELECT for the second case omits rows of the first, so the SELECTs are disjoint.
     new = rows_beyond(session, one.root, one.table, other.table)
     old = f" AND {_id_of(one)} NOT IN (SELECT {quote(ROW_ID)} FROM ({new}))" if new else ""
     parts = [_numbered(replace(one, given=new))] if new else []
@@ -100,7 +100,7 @@ def _numbered(rows: ElementRows) -> str:
 
 
 def _same_thing(one: ElementRows, other: ElementRows) -> bool:
-    """Return whether the two can have equal rows; a replaced table or a different key makes a different element."""
+    """Return whether two elements can have equal rows, which requires the same table and the same key."""
     if isinstance(one, VertexRows) and isinstance(other, VertexRows):
         return one.table.id == other.table.id and one.element.key == other.element.key
     return type(one) is type(other) and one.table.id == other.table.id
@@ -118,7 +118,7 @@ def _alike(session: SqlSession, one: ElementRows, other: ElementRows) -> bool:
 
 
 def _within(session: SqlSession, one: ElementRows, other: ElementRows) -> bool:
-    """Return whether the window of `other` covers that of `one`, as AS OF a later time does."""
+    """Return whether `other` has every row of `one`, which is the case for AS OF a later time."""
     if not _same_thing(one, other) or not _same_conditions(one, other) or any(_left_out(one, other.window)):
         return False
     if rows_beyond(session, one.root, one.table, other.table) is not None:
@@ -138,14 +138,14 @@ def _same_rules(one: EdgeRows, other: EdgeRows) -> bool:
 
 
 def _chosen_by_row(rows: VertexRows) -> bool:
-    """Return whether each row is selected by its own values alone; if duplicates are removed, other rows matter too."""
+    """Return whether each row is selected by its own values alone. If duplicates are removed, other rows matter too."""
     return rows.element.on_duplicate == "ERROR"
 
 
 def _same_conditions(one: ElementRows, other: ElementRows) -> bool:
     """Return whether filters and event times have the same meaning on both sides.
 
-    A filter depends on its table's columns, so equal texts are not enough.
+    A filter depends on its table's columns, so equal texts are not sufficient.
     """
     if [f.condition for f in one.filters] != [f.condition for f in other.filters]:
         return False
@@ -155,13 +155,13 @@ def _same_conditions(one: ElementRows, other: ElementRows) -> bool:
 
 
 def _same_end(session: SqlSession, edges: EdgeRows, one: VertexRows, other: VertexRows) -> bool:
-    """Return whether both snapshots have the same vertices at this end of an edge."""
+    """Return whether both sides have the same vertices at this end of an edge."""
     skips = edges.element.on_dangling == "SKIP"
     if one == other or not (skips or one.selective or other.selective):
         return True
     if skips or one.window != other.window or not (_same_thing(one, other) and _alike(session, one, other)):
         return False
-    # Both ends of the edge exist in both tables. If one table merely has more rows, the ends are the same rows.
+    # Both ends of the edge exist in both tables. If one table only has more rows than the other, the ends are the same.
     pairs = ((one.table, other.table), (other.table, one.table))
     return any(rows_beyond(session, one.root, *pair) is None for pair in pairs)
 
@@ -190,7 +190,7 @@ def _left_out(rows: ElementRows, window: Window) -> Iterator[str]:
 def _is(column: Column, sign: str, moment: int | None) -> str:
     """Return a comparison of event times.
 
-    If the type allows it, the plain column is compared too, so that a scan can skip files by their statistics.
+    If the type allows it, the plain column is also compared, so that a scan can skip files based on their statistics.
     """
     if moment is None:
         return "true"
@@ -200,7 +200,7 @@ def _is(column: Column, sign: str, moment: int | None) -> str:
     return f"{exact} AND {name} {sign} {plain[column.type]}" if column.type in plain else exact
 
 
-# Rows of a difference as batches: first the removed rows of each element, then the added ones.
+# The rows of a difference as batches: the removed rows of each element, followed by the added ones.
 
 
 _E_ID = Column("e_id", "BIGINT")
@@ -210,7 +210,7 @@ _Changed = tuple[str, ElementRows | None, ElementRows | None, Difference]
 
 
 def changed_rows(session: SqlSession, elements: Sequence[_Changed]) -> Iterator[pa.RecordBatch]:
-    """Yield batches of `change`, `element` and the union of the elements' columns by name; at least one batch."""
+    """Yield batches of `change`, `element` and the union of the elements' columns. There is at least one batch."""
     columns = _union([column for _, before, after, _ in elements for column in _columns(after or before)])
     queries = [
         query
@@ -230,7 +230,7 @@ def changed_rows(session: SqlSession, elements: Sequence[_Changed]) -> Iterator[
 
 
 def column_value(column: Column, table: Table, shown: Table) -> str | None:
-    """Return a column of the shown table as read from another version, or None if that version lacks the column."""
+    """Return a column of the shown table, read from another version, or None if that version lacks the column."""
     same_table = table.id == shown.id
     for c in table.columns:
         if c.type == column.type and (c.field == column.field if same_table else c.name == column.name):
@@ -245,7 +245,7 @@ def _columns(rows: ElementRows | None) -> tuple[Column, ...]:
 
 
 def _union(columns: Sequence[Column]) -> list[Column]:
-    """Return one column per name, as VARCHAR where the types differ."""
+    """Return one column per name. Its type is VARCHAR if the types differ."""
     by_name: dict[str, Column] = {}
     for column in columns:
         known = by_name.setdefault(column.name.lower(), Column(column.name, column.type))

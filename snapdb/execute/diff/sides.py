@@ -62,7 +62,7 @@ def keyed(rows: Mapping[str, ElementRows], graph: PropertyGraph) -> dict[Key, El
 
 
 def snapshot_side(context: ExecutionContext, snapshot: Snapshot, stack: ExitStack) -> Side:
-    """Return a snapshot as one side; its files are locked from the first read until the stack is closed."""
+    """Return a snapshot as one side. Its files are locked from the first read until the stack is closed."""
     graph = snapshot.graph
     context.bind_context.views(snapshot)  # reports missing tables and files
     tables = tables_at(context.store.catalog_db, snapshot.version)
@@ -116,19 +116,19 @@ def _degrees(opened: OpenSnapshot, graph: PropertyGraph, name: str) -> Degrees:
 _NUMBERS = 1 << 21
 """The number of values read at once."""
 _SAMPLE = 1 << 17
-"""The maximum number of rows from which quantiles are computed. If there are more, evenly spaced ones are used."""
+"""The maximum number of rows from which quantiles are computed. If there are more, evenly spaced rows are used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """One feature of the vertices of a type that exist on a side."""
+    """One feature of the vertices of one type on one side."""
 
     count: int
     """The number of rows."""
     width: int
     """The number of components of a row."""
     blocks: Callable[[], Iterator[Float64s]]
-    """Yields every row once, as float64 blocks [rows, width]; each call starts from the first row."""
+    """Yields every row once, in float64 blocks [rows, width]. Each call starts from the first row."""
     pairs: Callable[[], Iterator[Csr]] | None = None
     """Yields the same rows as CSR blocks, or None for dense features. Most values of sparse features are 0, so their
     quantiles are not informative."""
@@ -150,7 +150,7 @@ class Drift(NamedTuple):
 
 @dataclass(slots=True)
 class _Measure:
-    """The running mean and variance of a feature's values, by Welford's algorithm over blocks."""
+    """The running mean and variance of a feature's values, computed with Welford's algorithm over blocks."""
 
     width: int
     count: int = 0
@@ -177,7 +177,7 @@ class _Measure:
             self._join(count, mean, apart + (count - full) * mean**2)
 
     def _join(self, count: int, mean: Float64s, squares: Float64s) -> None:
-        """Merge moments by the parallel formula of Chan et al., which is more precise than sums of squares."""
+        """Merge moments with the parallel formula of Chan et al., which is more precise than sums of squares."""
         shift, total = mean - self.mean, self.count + count
         self.squares += squares + shift**2 * (self.count * count / total)
         self.mean += shift * (count / total)
@@ -191,7 +191,7 @@ class _Measure:
 
 
 def values_of(feature: Feature, ids: Int64s) -> Values:
-    """Return a function that yields the rows with the given ids in blocks."""
+    """Return a feature's rows with the given ids, which are read in blocks."""
     width = int(np.prod(feature.shape[1:], dtype=np.int64))
     step = max(1, _NUMBERS // max(width, 1))
     sparse = feature.read_sparse if isinstance(feature, SparseReader) else None
@@ -219,7 +219,7 @@ def drifts(feature: str, before: Values | None, after: Values | None, *, same: b
         same: Whether both sides are known to have the same values, which are then read only once.
     """
     first = _Measure(before.width if before else 0)
-    # As usual for PSI, the quantiles of the earlier side define the bins of both.
+    # As usual for PSI, the earlier side's quantiles define the bins of both sides.
     sample = _read(before, first, sampled=True)
     second = first if same else _Measure(after.width if after else 0)
     if not same:
@@ -277,7 +277,7 @@ def _histograms(values: Values, edges: Sequence[Float64s]) -> list[Int64s]:
     return counts
 
 
-# Histograms, and the population stability index of two of them
+# Histograms, and the population stability index of two histograms.
 
 
 _LEAST = 1e-4
@@ -315,7 +315,7 @@ def degree_bins(degrees: Array) -> Int64s:
 
 
 def _quantile_bins(sample: Float64s) -> Float64s:
-    """Return the edges of ten bins with equally many of these values. A value that would fill a bin gets its own bin.
+    """Return the edges of ten bins with the same number of values. A value that would fill a bin has a bin to itself.
 
     >>> _quantile_bins(np.arange(11.0)).tolist()
     [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]

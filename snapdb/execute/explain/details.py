@@ -35,7 +35,7 @@ _UNITS = (
 
 
 def method(drawing: Drawing) -> str:
-    """Return the sampling method, with its cost.
+    """Return the sampling method and its cost.
 
     >>> method(Drawing("FULL"))
     'METHOD FULL: every eligible edge'
@@ -53,7 +53,7 @@ def method(drawing: Drawing) -> str:
 
 
 def refresh(policy: Refresh, *, auto: bool) -> str:
-    """Return the resolved REFRESH clause; `auto` means that AUTO chose the period.
+    """Return the resolved REFRESH clause. `auto` means that AUTO chose the period.
 
     >>> from fractions import Fraction
     >>> refresh(Refresh("OTF", 50, Fraction("0.15"), fetch=Fraction("0.6"), above=30), auto=True)
@@ -71,7 +71,7 @@ def refresh(policy: Refresh, *, auto: bool) -> str:
 
 
 def eligible(spec: SampleSpec, unit: TimeUnit | None) -> str:
-    """Return which edges can be sampled and which nodes a hop expands; `unit` is the unit of event times."""
+    """Describe which edges can be sampled and which nodes a hop expands. `unit` is the unit of event times."""
     words = ["each hop expands all nodes so far" if spec.layout == "BLOCKS" else "each hop expands the new nodes"]
     if spec.temporal is not None:
         sign = "<=" if spec.temporal.inclusive else "<"
@@ -99,7 +99,7 @@ def _length(within: int, unit: TimeUnit | None) -> str:
 def row_form(
     context: ExecutionContext, layout: EdgeLayout, relation: Relation, backend: str, hints: ExecutionHints
 ) -> str:
-    """Return the encoding of a relation's rows, with the reason for it."""
+    """Return the encoding of a relation's rows and the reason for it."""
     if relation in hints.idle:
         return "not reachable from the seeds, not opened"
     if backend == "torch":
@@ -161,14 +161,14 @@ def negatives(spec: SampleSpec) -> str:
 
 
 def seed_order(spec: SampleSpec) -> str:
-    """Return the order of an epoch's seeds, and the share of them that an epoch uses."""
+    """Return the order of an epoch's seeds, and the share of the seeds that an epoch uses."""
     what = spec.seed_type if spec.link is None else f"{spec.link.edge.edge} edges"
     share = "" if spec.subset is None else f", {float(100 * spec.subset):g} percent of them per epoch"
     return f"{what}, {spec.order}{share}"
 
 
 def rows(tables: Sequence[RowTable]) -> str:
-    """Describe the rows of a pool: their size, and the relations and hops that share them."""
+    """Describe a pool's rows: their size, and the relations and hops that share them."""
     if not tables:
         return "no hop uses pool rows"
     lines = [

@@ -1,6 +1,6 @@
 """EXPLAIN SAMPLE for neighbor pools (REFRESH) and their caches: sampling cost, saved reads and cached rows.
 
-Counts follow from the expected number of accesses of each node. Seconds are extrapolated from a few rows and one batch
+Counts follow from the expected number of accesses of each node. Times are extrapolated from a few rows and one batch
 that are actually sampled.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _RowCosts:
-    """The cost of all rows that batches sample from, at the expected number of accesses."""
+    """The cost of all rows from which batches sample, given the expected number of accesses."""
 
     rows: int = 0
     """The number of rows, one per node and slot."""
@@ -40,7 +40,7 @@ class _RowCosts:
     drawn: float = 0.0
     """The number of rows resampled per period."""
     bytes: float = 0.0
-    """The bytes of neighbours read to resample these rows. PRIORITY reads all edges of a node."""
+    """The number of bytes of neighbours that are read to resample these rows. PRIORITY reads all edges of a node."""
     age: float = 0.0
     """The average age of a row when a batch samples from it, in batches."""
     variance: float = 1.0
@@ -95,7 +95,7 @@ def _chances(refresh: Refresh, visited: Float64s) -> Float64s:
 
 
 def _ages(refresh: Refresh, drawn: Float64s) -> Float64s:
-    """Return the age of each row when a batch reads it. Under SCOPE VISITED, rows also age while unvisited."""
+    """Return each row's age when a batch reads it. Under SCOPE VISITED, rows also age while no batch visits them."""
     if not refresh.visited:
         return np.full(drawn.size, (_life(refresh) - 1) / 2)
     idle = np.divide(1 - drawn, drawn, out=np.zeros_like(drawn), where=drawn > 0)
@@ -108,7 +108,7 @@ def _ages(refresh: Refresh, drawn: Float64s) -> Float64s:
 SERVING_CACHE = "serving cache"
 """The plan-node key of the cache that the batches read."""
 _LOOKS = 64
-"""The number of times per epoch that the ages of a cache's rows are recorded."""
+"""How many times per epoch the ages of a cache's rows are recorded."""
 
 _Numbers = dict[str, Any]
 
@@ -190,7 +190,7 @@ def _hops(spec: SampleSpec, walk: Walk) -> list[int]:
 
 
 def _lookups(spec: SampleSpec, walks: Sequence[Walk], visits: Accesses) -> tuple[float, float]:
-    """Return the number of rows with edges that a batch looks up, and the bytes it reads from them."""
+    """Return the number of rows with edges that a batch looks up, and the number of bytes it reads from them."""
     looked = read = 0.0
     for walk in walks:
         degrees = walk.adjacency.degrees()
@@ -216,15 +216,15 @@ def _filled(spec: SampleSpec, choice: Choice, visits: Accesses, batches: int) ->
 
 
 def _age(refresh: Refresh | None, choices: Sequence[Choice], batches: int) -> _Numbers:
-    """Return the average age of a row over the first epoch, in batches, or nothing if the age depends on visits."""
+    """Return a row's average age in batches over the first epoch, or nothing if the age depends on the visits."""
     if refresh is None or refresh.visited or all(choice.table is None for choice in choices):
         return {}
     number = np.arange(batches, dtype=np.float64)
     if refresh.strategy == "FCR":
         ages = number % refresh.period
-    else:  # rows not resampled yet are as old as the epoch
-        # After n batches, a share n / life of the rows has been resampled, with a mean age of n / 2. The others have
-        # age n.
+    else:  # rows that were not yet resampled are as old as the epoch
+        # After n batches, a share n / life of the rows has been resampled, with a mean age of n / 2. All other rows
+        # have age n.
         since = np.minimum(number, _life(refresh))
         ages = since - since**2 / (2 * _life(refresh))
     return {"age": round(float(ages.mean()), 1)} if batches else {}
@@ -233,13 +233,13 @@ def _age(refresh: Refresh | None, choices: Sequence[Choice], batches: int) -> _N
 _TRIED = 1 << 13
 """The number of rows sampled to measure the time per row."""
 _RUN = 512
-"""The number of consecutive nodes per measured run. A cache is filled in node order, so runs are realistic."""
+"""The number of consecutive nodes per measured run. Runs are realistic because a cache is filled in node order."""
 
 
 def pool_nodes(
     context: ExecutionContext, plan: SamplePlan, opened: StreamSource, stream: MeteredStream
 ) -> list[PlanNode]:
-    """Return a node for REFRESH and one for each cache, with their estimates; empty if the sampler has neither."""
+    """Return a plan node for REFRESH and one for each cache with their estimates, or none if there is neither."""
     caches = () if opened.cache is None else opened.cache.caches
     if opened.spec.refresh is None and not caches:
         return []
@@ -264,7 +264,7 @@ class _PoolEstimates:
         self._recent = stream.recent() if stream.sampler.backend.name == "numba" else None
 
     def refresh(self, *, auto: bool) -> PlanNode:
-        """Return the plan node for REFRESH: the cost of sampling all rows, and the seconds saved."""
+        """Return the plan node for REFRESH, with the cost of sampling all rows and the seconds saved."""
         spec = self._spec
         assert spec.refresh is not None
         tables = row_tables(spec, self._walks)
@@ -289,7 +289,7 @@ class _PoolEstimates:
         return PlanNode("Refresh", detail, estimates=numbers)
 
     def cache(self, cache: Cache) -> PlanNode:
-        """Return the plan node for a cache: its size when full, and the reads that it does not save."""
+        """Return the plan node for a cache, with its size when full and the reads that it does not save."""
         choices = choose_rows(self._spec, self._walks, cache.room, lambda: self._visits)
         batches, seconds = len(self._stream), self._seconds(choices)
         numbers = _cache_numbers(self._spec, self._walks, choices, self._visits, batches, seconds)
@@ -300,18 +300,18 @@ class _PoolEstimates:
         return PlanNode("Cache", detail, estimates=numbers, key=SERVING_CACHE if serves else None)
 
     def _seconds(self, choices: Sequence[Choice]) -> float:
-        """Estimate the seconds to sample and copy these rows from a few of them."""
+        """Estimate the seconds to sample and copy the given rows, based on a few of them."""
         rows = sum(choice.nodes.size for choice in choices)
         apart = max(1, rows // _TRIED)
         some = [choice.only(np.arange(choice.nodes.size) // _RUN % apart == 0) for choice in choices]
         tried = sum(choice.nodes.size for choice in some)
         if not tried:
             return 0.0
-        self._filled([choice.only(slice(1)) for choice in some], 0)  # loads the kernels, so that this is not measured
+        self._filled([choice.only(slice(1)) for choice in some], 0)  # loads the kernels outside the measurement
         return self._filled(some, 0).stats(None).seconds * rows / tried
 
     def _gain(self) -> float:
-        """Return the seconds per batch that a cache with every needed row saves over FBL."""
+        """Return the seconds per batch that a cache with every needed row saves compared with FBL."""
         if self._recent is None:
             return 0.0
         kept = self._near(self._all, self._recent)

@@ -43,7 +43,7 @@ def explain(plan: ExplainPlan, context: ExecutionContext) -> Rows:
 
 
 def _explained(context: ExecutionContext, plan: Plan, *, analyze: bool) -> PlanNode:
-    """Return the operators of a plan with their estimates; `analyze` also runs the plan."""
+    """Return the operators of a plan with their estimates. With `analyze`, also run the plan."""
     match plan:
         case SamplePlan():
             return explain_sample(context, plan, analyze=analyze)
@@ -64,13 +64,13 @@ def _explained_query(context: ExecutionContext, query: BoundQuery, *, analyze: b
     if analyze and below:
         seconds = round(time.perf_counter() - started, 6)
         root.measure({"rows": below[0].actual["rows"], "bytes": below[0].actual["bytes"], "seconds": seconds})
-    elif analyze:  # DuckDB reports no operators for a query that reads no table
+    elif analyze:  # DuckDB reports no operators for a query without tables
         _measure(context, root, run(QueryPlan(query), context))
     return root
 
 
 def _explained_other(context: ExecutionContext, plan: Plan, *, analyze: bool) -> PlanNode:
-    """Return a plan and the queries that supply its rows; `analyze` also runs the plan."""
+    """Return a plan and the queries that supply its rows. With `analyze`, also run the plan."""
     root = plan.describe()
     if isinstance(plan, AuditPlan):
         root.children = (explain_sample(context, plan.sample, analyze=False),)
@@ -110,7 +110,7 @@ def _measure(context: ExecutionContext, root: PlanNode, running: Rows) -> None:
 def _explain_snapshot(
     context: ExecutionContext, operator: str, create: CreateSnapshotPlan, *, full: bool, analyze: bool
 ) -> PlanNode:
-    """Return the estimates of building a snapshot; `analyze` also builds it."""
+    """Return the estimates for building a snapshot. With `analyze`, also build it."""
     with context.store.sql_engine.session() as session:
         data = graph_data(context, session, create.graph, create.tables)
         sketches = sketched(context, session, create, data, full)
@@ -144,7 +144,7 @@ def _element(sketch: Sketch) -> PlanNode:
 
 
 def _fill(root: PlanNode, built: SnapshotFiles, seconds: float) -> None:
-    """Set the measurements next to the estimates, matched by node key."""
+    """Set the measurements next to the estimates. Nodes are matched by key."""
     vertices, edges = built.layout.vertices, built.layout.edges
     size = sum(e.bytes for e in edges) + sum(v.count for v in vertices if v.nodes < v.count)
     rows = sum(v.nodes for v in vertices) + sum(e.edges for e in edges)
@@ -177,8 +177,8 @@ def _node_json(node: PlanNode, *, numbers: bool = True) -> dict[str, Any]:
 def _tree_lines(node: PlanNode, before: str = "  ", *, last: bool = True) -> list[str]:
     """Return a node and its children as a tree, each with a line for its estimates and one for its measurements.
 
-    Lines have any length; `render` wraps them to the width of a terminal. The last child of a node is marked with `└`,
-    its siblings with `├`, and `│` joins a node to its next sibling or to its first child.
+    The lines can have any length; `render` wraps them to the width of the terminal. The last child of a node is marked
+    with `└`, its siblings with `├`, and `│` joins a node to its next sibling or to its first child.
 
     >>> scan = PlanNode("Scan", "of t", estimates={"rows": 1200})
     >>> scan.measure({"rows": 1500})
@@ -229,7 +229,7 @@ def _value_text(value: Any) -> str:
 
 
 def _query_nodes(context: ExecutionContext, query: BoundQuery, *, analyze: bool) -> tuple[PlanNode, ...]:
-    """Return DuckDB's operators of a query, one tree per root, or none if it reports none; `analyze` also runs it."""
+    """Return DuckDB's operators of a query, one tree per root, or none if it reports none. With `analyze`, run it."""
     explain = "EXPLAIN (ANALYZE, FORMAT json) " if analyze else "EXPLAIN (FORMAT json) "
     with context.bind_context.session(query) as session, context.watching(session, "running the query"):
         ((_, text),) = session.wrap(explain, query.text, "", query.parameters)

@@ -1,7 +1,7 @@
 """EXPLAIN SAMPLE: the operators of one epoch, estimated from a few batches that are actually built.
 
-A batch is a function of its number, so the measured batches are those that a trainer would get. ANALYZE builds the
-whole epoch in the same way as a stream, and discards the batches.
+A batch depends only on its number, so the measured batches are the ones that a trainer would receive. ANALYZE builds
+the whole epoch in the same way as a stream and discards the batches.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ class _Tally:
     seeds: int = 0
     """The number of seeds."""
     bytes: int = 0
-    """The bytes of all tensors of the batches."""
+    """The size of all tensors of the batches, in bytes."""
     nodes: Counter[str] = field(default_factory=Counter)
-    """Vertex type → number of nodes."""
+    """The number of nodes by vertex type."""
     features: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """(vertex type, feature) → bytes read."""
+    """The number of bytes read, by vertex type and feature."""
     edges: Counter[tuple[EdgeType, int]] = field(default_factory=Counter)
-    """(edge type of a batch, hop) → edges sampled."""
+    """The number of edges sampled, by the batch's edge type and hop."""
     frontier: Counter[tuple[EdgeType, int]] = field(default_factory=Counter)
-    """(edge type of a batch, hop) → nodes expanded."""
+    """The number of nodes expanded, by the batch's edge type and hop."""
     negatives: int = 0
     """The number of negative samples."""
     missing: int = 0
@@ -98,7 +98,7 @@ class _Tally:
 
 
 def _size(tensor: Any) -> int:
-    """Return the size of a tensor in bytes; for a sparse tensor, the sum of its three parts."""
+    """Return the size of a tensor in bytes. For a sparse tensor, it is the sum of its three parts."""
     if tensor.layout.__repr__() != "torch.sparse_csr":
         return int(tensor.nbytes)
     return sum(int(part.nbytes) for part in (tensor.crow_indices(), tensor.col_indices(), tensor.values()))
@@ -106,9 +106,9 @@ def _size(tensor: Any) -> int:
 
 _PROBES = 4
 _PATIENCE = 1.0
-"""The number of seconds after which no further batch is measured."""
+"""The time in seconds after which no further batch is measured."""
 _EDGE = 24
-"""The bytes per edge: two local ids and a position."""
+"""The number of bytes per edge, for two local ids and a position."""
 
 _Expanded = tuple[EdgeType, int]
 """The edge type of a batch, and a hop."""
@@ -116,12 +116,12 @@ _Expanded = tuple[EdgeType, int]
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """The contents of the measured batches, and the seconds it took to build them."""
+    """The contents of the measured batches, and the time in seconds to build them."""
 
     tally: _Tally
     """The counts of the batches."""
     making: float
-    """The CPU seconds of all threads together."""
+    """The CPU time of all threads together, in seconds."""
     sampling: float
     """The part of `making` that was spent on sampling neighbours."""
     shares: dict[_Expanded, float]
@@ -129,7 +129,7 @@ class _Work:
 
 
 def explain_sample(context: ExecutionContext, plan: SamplePlan, *, analyze: bool) -> PlanNode:
-    """Return the operators of one epoch; `analyze` also runs it."""
+    """Return the operators of one epoch. With `analyze`, also run it."""
     started = time.perf_counter()
     opened = open_sample(context, plan)
     reading = time.perf_counter() - started
@@ -150,7 +150,7 @@ def explain_sample(context: ExecutionContext, plan: SamplePlan, *, analyze: bool
 
 
 def _metered(context: ExecutionContext, opened: StreamSource, cache: CacheSource | None = None) -> MeteredStream:
-    # Several streams read the source one after another, so none of them may release it.
+    # Several streams read the source one after another, so no stream may release it.
     return loading.MeteredStream(opened._replace(cache=cache, lease=None), StreamOptions(max_threads=context.threads))
 
 
@@ -160,7 +160,7 @@ def _probed(context: ExecutionContext, stream: MeteredStream) -> tuple[_Work, in
     tally, places = _Tally(), _places(stream)
     if places:
         context.step(f"sampling a few batches of {stream.spec.snapshot}", None)
-        stream.replayed(0, places[-1])  # a warm-up batch, so loading kernels and page faults are not measured
+        stream.replayed(0, places[-1])  # a warm-up batch, so that kernel loading and page faults are not measured
         stream.start()
     started = time.perf_counter()
     for place in places:
@@ -170,7 +170,7 @@ def _probed(context: ExecutionContext, stream: MeteredStream) -> tuple[_Work, in
             break
     context.check_stopped()
     steps: Mapping[_Expanded, float] = stream.steps(_PATIENCE)
-    if not sum(steps.values()):  # too short to be timed, so the shares follow from the numbers of edges
+    if not sum(steps.values()):  # too short to time, so the shares are based on the numbers of edges
         steps = tally.edges
     total = sum(steps.values())
     shares = {step: amount / total for step, amount in steps.items()} if total else {}
@@ -228,7 +228,7 @@ def _batches(number: int) -> str:
 
 
 def _expand_nodes(context: ExecutionContext, plan: SamplePlan, stream: MeteredStream, backend: str) -> list[PlanNode]:
-    """Return a node for each hop and relation, the last hop first, in the order in which they are nested."""
+    """Return a plan node for each hop and relation, last hop first, in the order in which they are nested."""
     layouts = {edge.name: edge for edge in read_layout(context.store.db_dir, plan.snapshot).edges}
     idle = {relation for fanout in unreached_fanouts(plan.spec) for relation in fanout.relations} - plan.hints.idle
     nodes = []
@@ -247,7 +247,7 @@ def _expand_nodes(context: ExecutionContext, plan: SamplePlan, stream: MeteredSt
 
 
 def _fill(root: PlanNode, work: _Work, threads: int, reading: float) -> None:
-    """Set the estimates of every node, as CPU seconds; for the node Stream, as elapsed seconds."""
+    """Set the estimates of every plan node in CPU seconds, and those of the node Stream in elapsed seconds."""
     seconds = work.making / max(1, threads)
     for node in root.walk():
         if _is_measured(node):
@@ -255,12 +255,12 @@ def _fill(root: PlanNode, work: _Work, threads: int, reading: float) -> None:
 
 
 def _is_measured(node: PlanNode) -> bool:
-    """Return whether a node's numbers are measured. Those of pools and caches are computed."""
+    """Return whether a plan node's numbers are measured. The numbers of pools and caches are computed."""
     return node.key not in (None, SERVING_CACHE)
 
 
 def _numbers(key: Hashable, work: _Work, seconds: float, reading: float) -> dict[str, Any]:
-    """Return the measurements or estimates of the node with the given key."""
+    """Return the measurements or estimates of the plan node with the given key."""
     tally, gathering = work.tally, max(0.0, work.making - work.sampling)
     size, edges = sum(tally.features.values()), sum(tally.edges.values())
     match key:

@@ -1,4 +1,5 @@
-"""COPY SNAPSHOT … TO and COPY (SAMPLE …) TO: a folder of arrays and a manifest, with vertices numbered from 0.
+"""COPY SNAPSHOT … TO and COPY (SAMPLE …) TO: writes a directory of arrays and a manifest, with vertices numbered from
+0.
 
 Arrays are read and written in parts, so memory use does not grow with the snapshot's size.
 """
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 _Read = Callable[[Int64s], Array]
 
 _PART = 1 << 24
-"""The number of bytes of an array that are held in memory at once."""
+"""The number of bytes of an array that are in memory at the same time."""
 
 
 class _OutputArray(NamedTuple):
@@ -86,18 +87,17 @@ class _Numbering:
     dense: Int64s | None = None
     """[count] dense ids, int64, or None if the dense ids have no gaps."""
     places: Int64s | None = None
-    """[dense ids] the number of each vertex, int64, or -1 for ids that are not in the snapshot. None if there are no
-    gaps."""
+    """[dense ids] vertex numbers, int64, with -1 for ids that are not in the snapshot. None if there are no gaps."""
 
     def parts(self, width: int) -> Iterator[Int64s]:
-        """Yield the dense ids in order, in parts sized so that their rows of `width` bytes fill `_PART`."""
+        """Yield the dense ids in order, in parts whose rows of `width` bytes fill `_PART`."""
         step = max(1, _PART // max(1, width))
         for start in range(0, self.count, step):
             stop = min(start + step, self.count)
             yield np.arange(start, stop) if self.dense is None else self.dense[start:stop]
 
     def of(self, dense: Array) -> Int64s:
-        """Return the numbers of dense ids, int64.
+        """Return the vertex numbers of dense ids, int64.
 
         Raises:
             CorruptError: An id does not belong to any vertex of the snapshot.
@@ -126,7 +126,7 @@ def _numbering_of(view: GraphView, vertex_type: str) -> _Numbering:
 def _per_vertex(
     name: str, numbering: _Numbering, dtype: npt.DTypeLike, width: tuple[int, ...], read: _Read
 ) -> _OutputArray:
-    """Return an array with one row per vertex; `read` returns rows by dense ids."""
+    """Return an array with one row per vertex. `read` returns rows by dense ids."""
     kind, shape = np.dtype(dtype), (numbering.count, *width)
     return _OutputArray(name, kind, shape, lambda: map(read, numbering.parts(_bytes(kind, width))))
 
@@ -157,7 +157,7 @@ def _edge_arrays(
 
 
 def _ends(rows: Adjacency, source: _Numbering, destination: _Numbering) -> Iterator[Int64s]:
-    """Yield the numbers of all sources, then of all destinations."""
+    """Yield the vertex numbers of all sources, followed by those of all destinations."""
     for positions in _positions(rows, 8):
         yield source.of(neighbors_of(rows.rows, positions))
     for part in logical_parts(rows.rows, _PART // 8):
@@ -178,7 +178,7 @@ def _bytes(dtype: np.dtype[Any], width: tuple[int, ...]) -> int:
 
 
 _NATIVE = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_timestamp, pa.types.is_date)
-"""Predicates for the key types that numpy supports. Other keys are written as text."""
+"""Predicates for the key types that NumPy supports. Other keys are written as text."""
 _SPARSE = 1 << 8
 """The assumed number of bytes per sparse row."""
 _SPLITS = 32
@@ -186,7 +186,7 @@ _SPLITS = 32
 
 
 def _vertex_arrays(reading: Reading, vertex: VertexElement, numbering: _Numbering) -> Iterator[_OutputArray]:
-    """Yield the arrays of a vertex type, except for its splits, with features in the graph's order."""
+    """Yield the arrays of a vertex type except its splits. Features are in graph order."""
     view = reading.view
     yield from _ids(view.keys[vertex.name], vertex.key, numbering)
     for name, feature in view.node_features.get(vertex.name, {}).items():
@@ -206,7 +206,7 @@ def _vertex_arrays(reading: Reading, vertex: VertexElement, numbering: _Numberin
 def masks(reading: Reading, name: str, column: str, numbering: _Numbering) -> list[_OutputArray]:
     """Return one mask per value of a text column, such as `train_mask`.
 
-    Each mask has [count] bools, true for the vertices with that value.
+    Each mask has [count] bools, which are true for the vertices with that value.
 
     Raises:
         DataError: The values are not usable as splits, because there are too many or they contain characters other than
@@ -258,11 +258,11 @@ def _ids(keys: KeyReader, key: Sequence[str], numbering: _Numbering) -> Iterator
 
 
 def _key_array(name: str, kind: pa.DataType, numbering: _Numbering, read: Any) -> _OutputArray:
-    """Return keys in numpy's type, or as text of fixed width if numpy has no such type."""
+    """Return keys in a NumPy type, or as fixed-width text if NumPy has no such type."""
     if any(is_one(kind) for is_one in _NATIVE):
         dtype = read(np.empty(0, np.int64)).to_numpy(zero_copy_only=False).dtype
         return _per_vertex(name, numbering, dtype, (), lambda ids: read(ids).to_numpy(zero_copy_only=False))
-    # An extra pass, because numpy's text has a fixed width.
+    # This requires an extra pass, because NumPy strings have a fixed width.
     widest = max((pc.max(pc.utf8_length(_text(read(ids)))).as_py() or 0 for ids in numbering.parts(8)), default=0)
     dtype = np.dtype(f"<U{max(1, widest)}")
     return _per_vertex(name, numbering, dtype, (), lambda ids: np.array(_text(read(ids)).to_pylist(), dtype))
@@ -276,8 +276,9 @@ def _text(keys: pa.Array) -> pa.Array:
 
 
 def _sparse(name: str, feature: SparseReader, numbering: _Numbering) -> Iterator[_OutputArray]:
-    """Yield sparse rows as the arrays of a CSR matrix, and its shape."""
-    # An extra pass for indptr: the other two arrays are streamed, and their length must be known first.
+    """Yield sparse rows as the arrays and shape of a CSR matrix."""
+    # Computing indptr requires an extra pass, because the other two arrays are streamed and their length must be known
+    # first.
     indptr = np.zeros(numbering.count + 1, np.int64)
     at = 0
     for ids in numbering.parts(_SPARSE):
@@ -294,7 +295,7 @@ def _sparse(name: str, feature: SparseReader, numbering: _Numbering) -> Iterator
 
 
 def _classes(reading: Reading, vertex: VertexElement) -> list[str]:
-    """Return the class texts of a text target; empty for a numeric target."""
+    """Return the class texts of a text target, or an empty list for a numeric target."""
     layout = read_layout(reading.context.store.db_dir, reading.snapshot)
     return list(
         classes_of(reading.context.store.db_dir, next(v for v in layout.vertices if v.name == vertex.name)) or ()
@@ -320,7 +321,7 @@ class _Export(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """An element that was written to a file."""
+    """An element that has been written to a file."""
 
     element: _Element
     rows: int
@@ -386,7 +387,7 @@ _WRITERS: Mapping[SnapshotFormat, Callable[[_Export], list[_Written]]] = {
     "npz": _archives,
     "pyg": _pyg,
 }
-"""Format → the function that writes the files of the folder."""
+"""Maps each format to the function that writes the directory's files."""
 
 
 def _as_written(array: _OutputArray) -> _OutputArray:
@@ -404,7 +405,7 @@ def _as_pyg(array: _OutputArray) -> _OutputArray:
 
 
 def _elements(export: _Export, changed: Callable[[_OutputArray], _OutputArray] = _as_written) -> Iterator[_Filled]:
-    """Yield every element with its arrays, which are not read yet; `changed` converts the arrays of edges."""
+    """Yield every element with its arrays, which have not been read yet. `changed` converts the arrays of edges."""
     graph, view, splits = export.plan.snapshot.graph, export.reading.view, export.plan.splits
     numbered = {vertex.name: _numbering_of(view, vertex.name) for vertex in graph.vertices}
     for vertex in graph.vertices:
@@ -449,7 +450,7 @@ def _reporting(export: _Export, element: str, arrays: list[_OutputArray]) -> lis
 
 
 def _nested(arrays: list[_OutputArray]) -> dict[str, Any]:
-    """Read arrays into a dictionary by name; arrays with a dotted name are nested."""
+    """Read arrays into a dictionary by name. Arrays with dotted names are nested."""
     nested: dict[str, Any] = {}
     for array in arrays:
         name, dot, part = array.name.partition(".")
@@ -466,7 +467,7 @@ def _file(element: _Element, suffix: str) -> str:
 
 @contextmanager
 def _export_folder(context: ExecutionContext, path: str, span: Span, *, overwrite: bool) -> Iterator[FolderWriter]:
-    """Yield a folder to fill, as a context manager. The block publishes it with `finish`; otherwise it is removed.
+    """Yield a directory to fill, as a context manager. It is removed unless the block publishes it with `finish`.
 
     Raises:
         InputError: The path is not writable or not allowed, or the disk reports an error.
@@ -486,7 +487,7 @@ def _export_folder(context: ExecutionContext, path: str, span: Span, *, overwrit
 
 
 def copy_snapshot(plan: CopySnapshotPlan, context: ExecutionContext) -> Rows:
-    """Run COPY SNAPSHOT … TO: write every element of a snapshot into a folder, as tables, arrays or PyG data."""
+    """Run COPY SNAPSHOT … TO: write every element of a snapshot to a directory, as tables, arrays or PyG data."""
     yield from ()
     snapshot = plan.snapshot
     opened = open_snapshot(context.store.catalog_db, snapshot)
@@ -506,7 +507,7 @@ def copy_snapshot(plan: CopySnapshotPlan, context: ExecutionContext) -> Rows:
 
 
 def _manifest(plan: CopySnapshotPlan, written: Sequence[_Written]) -> dict[str, Any]:
-    """Return the manifest of the folder, with the file, number of rows and fields of each element."""
+    """Return the directory's manifest, with the file, number of rows and fields of each element."""
     schema: dict[str, dict[str, Any]] = {"vertices": {}, "edges": {}}
     for element, rows, file, fields in written:
         entry = {"file": file, "rows": rows, "fields": fields}
@@ -519,7 +520,7 @@ def _manifest(plan: CopySnapshotPlan, written: Sequence[_Written]) -> dict[str, 
 
 
 def copy_sample(plan: CopySamplePlan, context: ExecutionContext) -> Rows:
-    """Run COPY (SAMPLE …) TO: write each batch of the epochs into one file of a folder, as a stream builds it."""
+    """Run COPY (SAMPLE …) TO: write each batch of the epochs, built as in a stream, to its own file."""
     yield from ()
     with _export_folder(context, plan.path, plan.span, overwrite=plan.overwrite) as folder:
         opened = open_sample(context, plan.sample)
@@ -534,7 +535,7 @@ def copy_sample(plan: CopySamplePlan, context: ExecutionContext) -> Rows:
 def _write_batches(
     plan: CopySamplePlan, context: ExecutionContext, opened: StreamSource, writer: BatchWriter
 ) -> tuple[int, int]:
-    """Write each batch on the thread that builds it; return the number of batches and bytes."""
+    """Write each batch on the thread that builds it, and return the number of batches and bytes."""
     sample, what, done, size = plan.sample, f"writing {plan.path}", 0, 0
     with (
         sample.places.under(),
@@ -545,7 +546,7 @@ def _write_batches(
         lineage = stream.lineage
         for epoch in range(sample.epochs if len(stream) else 0):
             total = len(stream)
-            # The results of a transform replace the batches. In this case, they are the numbers of bytes written.
+            # The results of the transform replace the batches. Here, they are the numbers of bytes written.
             sizes: Iterator[Any] = iter(stream)
             for number, written in enumerate(sizes):
                 context.step(what, (epoch + number / total) / sample.epochs)

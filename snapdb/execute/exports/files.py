@@ -24,7 +24,7 @@ _LINKS = 40
 
 
 def copy_to(plan: CopyToPlan, context: ExecutionContext) -> Rows:
-    """Run COPY (query) TO: write the rows to a temporary file in the target's folder, then rename it."""
+    """Run COPY (query) TO: write the rows to a temporary file in the target directory, and then rename it."""
     yield from ()
     target = _target(context, plan)
     with (
@@ -40,7 +40,7 @@ def copy_to(plan: CopyToPlan, context: ExecutionContext) -> Rows:
 
 
 def _target(context: ExecutionContext, plan: CopyToPlan) -> Path:
-    """Return the path to write to, with links resolved. Raise InputError if writing there is not allowed."""
+    """Return the path to write to, with links resolved. Raises InputError if writing there is not allowed."""
     expanded = os.path.expanduser(plan.path)
     target = Path(os.path.realpath(expanded))
     if os.path.isdir(target):
@@ -78,7 +78,7 @@ def _is_device(path: str) -> bool:
 
 @contextmanager
 def _beside(context: ExecutionContext, plan: CopyToPlan, target: Path) -> Iterator[Path]:
-    """Yield a temporary path in the target's folder. It is renamed to the target on success, and removed otherwise."""
+    """Yield a temporary path in the target directory. It is renamed to the target on success, and removed otherwise."""
     path = hidden_beside(target)
     try:
         yield path
@@ -122,7 +122,7 @@ def write_rows(session: SqlSession, query: BoundQuery, path: Path, format_: File
 
 
 def _exact(session: SqlSession, query: BoundQuery) -> tuple[str, str]:
-    """Return SQL that wraps a query so that Parquet stores its values exactly; integer sums would become fractions."""
+    """Return SQL that wraps a query so that Parquet stores its values exactly. HUGEINT sums would become DOUBLE."""
     columns = session.describe(query.text, query.parameters)
     if all(parquet_form(c.type) == c.type for c in columns):
         return "", ""

@@ -1,4 +1,4 @@
-"""Renders results as text: Arrow values, a text table, and an HTML table. Tables report what they omit."""
+"""Renders results: Arrow values as text, and tables as text or HTML. Tables report the parts that they omit."""
 
 from snapdb.execute.rendering.pages import page
 from snapdb.execute.rendering.plans import PLAN, is_plan

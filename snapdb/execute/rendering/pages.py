@@ -1,4 +1,4 @@
-"""Renders a table as HTML for notebooks: its first rows and columns, and a line with the total counts."""
+"""Renders a table as HTML for notebooks, with its first rows and columns and a line with the total counts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ _PAGE_WIDTH = 110
 
 
 def page(table: pa.Table, *, max_rows: int = 40, max_columns: int = 60) -> str:
-    """Return the table as HTML: its first rows and columns, and a line with the total counts.
+    """Return the table as HTML, with its first rows and columns and a line with the total counts.
 
     >>> page(pa.table({"name": ["<ann>", None]})).count("&lt;ann&gt;")
     1

@@ -14,20 +14,20 @@ PLAN = pa.schema([pa.field("plan", pa.string(), metadata={_SHOWN: b"plan"})])
 _LEAD = re.compile("[ │├└]*")
 _HEADINGS = ("Bound", "Plan")
 _TEXT = 12
-"""The minimum width of a line's text, in cells, regardless of the depth of its node."""
+"""The minimum width of a line's text in cells, regardless of its node's depth."""
 PLAN_WIDTH = 80
-"""The width of a line in cells if the width of the output is unknown."""
+"""The line width in cells if the output width is unknown."""
 ASCII_TREE = str.maketrans("│├└", "|+`")
 """Maps the box-drawing characters of the tree to ASCII."""
 
 
 def is_plan(schema: pa.Schema) -> bool:
-    """Return whether a result is an EXPLAIN plan, rather than a table with a column of that name."""
+    """Return whether a result is an EXPLAIN plan rather than a table with a column named `plan`."""
     return len(schema) == 1 and (schema.field(0).metadata or {}).get(_SHOWN) == b"plan"
 
 
 def wrap_plan(lines: Sequence[str], width: int) -> list[str]:
-    """Return the lines of a plan's tree wrapped to `width` cells; a longer line continues under its own node.
+    """Wrap the lines of a plan tree to `width` cells. A longer line continues under its own node.
 
     >>> for line in wrap_plan(["└ Join of two tables by key", "  ├ Scan of all rows of t", "  └ Values"], 24):
     ...     print(line)

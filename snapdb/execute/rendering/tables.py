@@ -1,4 +1,4 @@
-"""Renders a table as text. Cells and columns that do not fit are cut, dropped or transposed, and counted."""
+"""Renders a table as text. Cells and columns that do not fit are truncated, dropped or transposed, and counted."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from snapdb.on_first_use import module_on_first_use
 from snapdb.types.text import counted
 
 _NARROWEST = 12
-"""The width in cells to which a column of long texts is cut before other columns are dropped."""
+"""The width in cells to which a column of long texts is truncated before other columns are dropped."""
 _SHORT_TEXT, _SHORT_VALUE = 20, 32
-"""The widths in cells up to which values are never cut: texts, and times and numbers. A cut number would mislead."""
+"""The widths, in cells, up to which texts and other values are never truncated. A truncated number would be
+misleading."""
 _TURNED_ROWS = 12
 """The maximum number of rows that are transposed into columns."""
 _TURNED_WIDTH = 21
 """The minimum width of a transposed row, in cells."""
 _rich_style = module_on_first_use("rich.style")
 _PLAIN, _BOLD, _DIM = "none", "bold", "dim"
-"""Style names of rich."""
+"""Style names in rich."""
 
 
 class _Column(NamedTuple):
@@ -37,11 +38,11 @@ class _Column(NamedTuple):
     nulls: frozenset[int]
     right: bool
     wanted: int
-    """The preferred width, which fits the name, the values and the type."""
+    """The preferred width, which is sufficient for the name, the values and the type."""
     needed: int
-    """The width without the type, which is cut first."""
+    """The width without the type, which is truncated first."""
     least: int
-    """The width to which values may be cut before the column is dropped."""
+    """The width to which values can be truncated before the column is dropped."""
 
 
 def render(
@@ -57,19 +58,19 @@ def render(
     seconds: bool = False,
     turn: bool = False,
 ) -> str:
-    """Return the table as text, with a footer that counts the rows and everything that is cut or not shown.
+    """Return the table as text, with a footer that counts the rows and everything that is truncated or omitted.
 
     Args:
         table: The table to show.
-        width: The width of a line in terminal cells. If the table is wider, long texts are cut (those of the first
-            column last), and then columns are dropped from the right. None shows everything. The lines of an EXPLAIN
-            plan are wrapped instead, at 80 cells if the width is None.
+        width: The line width in terminal cells. If the table is wider, long texts are truncated (in the first column
+            last), and then columns are dropped from the right. None shows everything. The lines of an EXPLAIN plan are
+            wrapped instead, at 80 cells if the width is None.
         max_rows: The maximum number of rows to show, or None for all.
-        total_rows: The number of rows in the result, if `table` has only the first ones.
-        color: Mark the header, the types and NULLs with ANSI codes.
-        unicode: Draw box characters and ellipses. If false, use only ASCII.
+        total_rows: The number of rows in the result, if `table` contains only the first ones.
+        color: Style the header, the types and NULLs with ANSI codes.
+        unicode: Use box-drawing characters and ellipses. If false, use only ASCII.
         null: The text for NULL. An equal text value is shown in quotes.
-        hint: How to see everything; appended to the footer if something is omitted.
+        hint: A hint on how to see everything, which is appended to the footer if something is omitted.
         seconds: Round times down to seconds.
         turn: Transpose a table that is too wide and has few rows, with one line per column.
 
@@ -115,7 +116,7 @@ def render(
 
 
 def footer(total: int, rows: int, columns: int, dropped: int, cut: int) -> str:
-    """Return the line under a table, which counts its rows and everything that is not shown.
+    """Return the line under a table, which counts its rows and everything that is omitted.
 
     >>> footer(100, 40, 9, 2, 1)
     '100 rows (40 shown), 9 columns (7 shown), 1 cell cut'
@@ -152,8 +153,8 @@ def _lines(text: str | None, null: str) -> tuple[str, ...]:
 def _widths(sizes: Sequence[tuple[int, int, int]], width: int | None) -> list[int]:
     """Return the width of each column. The list is shorter than `sizes` if the last columns do not fit.
 
-    Columns are dropped from the right until all others have their minimum width. The remaining space is first used to
-    complete the values of the narrowest columns, and then the types.
+    Columns are dropped from the right until all others have their minimum width. The remaining space is used to
+    complete first the values of the narrowest columns, and then the types.
 
     Args:
         sizes: The preferred width, the width of name and values, and the minimum width of each column.
@@ -169,7 +170,7 @@ def _widths(sizes: Sequence[tuple[int, int, int]], width: int | None) -> list[in
     while kept > 1 and _drawn([least for _, _, least in sizes[:kept]]) + (4 if kept < len(sizes) else 0) > width:
         kept -= 1
     room = width - (4 if kept < len(sizes) else 0)
-    # The largest cap at which all columns fit. It cuts only the widest ones.
+    # The largest cap at which all columns fit. It narrows only the widest ones.
     cap = room
     while cap > 1 and _drawn(_capped(sizes[:kept], cap)) > room:
         cap -= 1
@@ -191,7 +192,7 @@ def _capped(sizes: Sequence[tuple[int, int, int]], cap: int) -> list[int]:
 
 
 def _drawn(widths: Sequence[int]) -> int:
-    """Return the width of a line of columns with these widths, including padding and borders."""
+    """Return the line width for columns of the given widths, including padding and borders."""
     return sum(widths) + 3 * len(widths) + 1
 
 
@@ -233,7 +234,7 @@ class _Page:
         return side + side.join(cells) + side
 
     def _fit(self, text: str, width: int, right: bool, style: str) -> str:
-        """Return the text padded or cut to exactly `width` cells. A cut text ends with an ellipsis."""
+        """Return the text padded or truncated to exactly `width` cells. A truncated text ends with an ellipsis."""
         length = text_width(text)
         if length > width:
             keep = max(width - text_width(self.ellipsis), 0)
@@ -245,7 +246,7 @@ class _Page:
 
 
 def _turned(columns: Sequence[_Column], width: int, page: _Page) -> list[str]:
-    """Return the transposed table: one line per column except the first, whose values are the headings.
+    """Return the transposed table, with one line per column except the first, whose values are the headings.
 
     Long values are wrapped. Rows that do not fit side by side are drawn in several tables, each with the column names.
     """

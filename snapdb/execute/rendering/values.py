@@ -49,16 +49,16 @@ _SQL_NAMES = {
 
 
 class Spelling(NamedTuple):
-    """An output format's choices for values whose text differs between formats."""
+    """How an output format writes values whose text differs between formats."""
 
     string: Callable[[str], str]
-    """Applied to strings, times, UUIDs and all other values that are not numbers."""
+    """The function applied to strings, times, UUIDs and all other values that are not numbers."""
     blob: str
     """The prefix of the hexadecimal digits of a blob."""
     separator: str
     """The separator between a date and a time."""
     not_finite: dict[str, str | None]
-    """The texts of nan, inf and -inf. None writes a null."""
+    """The texts of nan, inf and -inf, where None stands for a null."""
     nested: Spelling | None = None
     """The spelling inside lists, structs and maps, or None for the same one."""
     seconds: bool = False
@@ -74,7 +74,7 @@ JSON = Spelling(_quoted, "", "T", {"nan": None, "inf": None, "-inf": None})
 
 _WORDS: dict[str, str | None] = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 PLAIN = Spelling(str, "\\x", " ", _WORDS, nested=Spelling(_quoted, "", " ", _WORDS))
-"""The spelling for people: plain values without quotes, and nested values like JSON."""
+"""The spelling for display: plain values without quotes, and nested values as in JSON."""
 SECONDS = Spelling(str, "\\x", " ", _WORDS, nested=Spelling(_quoted, "", " ", _WORDS, seconds=True), seconds=True)
 """Like `PLAIN`, with times truncated to seconds, for terminals."""
 
@@ -119,7 +119,7 @@ def _double(value: Any, spelling: Spelling) -> str | None:
 
 
 def _float(value: Any, spelling: Spelling) -> str | None:
-    text = repr(float(str(np.float32(value))))  # the shortest text that parses to the same float
+    text = repr(float(str(np.float32(value))))  # the shortest text that parses as the same float
     return spelling.not_finite.get(text, text)
 
 
@@ -142,7 +142,7 @@ def _iso(text: str, separator: str) -> str:
         return _INFINITE.get(int(number), number)
     if "." in text:
         text = _TRAILING_ZEROS.sub("", text, count=1)
-    if text.endswith("Z"):  # Arrow writes the zone UTC this way, and Etc/UTC as an offset
+    if text.endswith("Z"):  # Arrow formats the zone UTC this way, and Etc/UTC as an offset
         text = f"{text[:-1]}+00:00"
     return _OFFSET.sub(r"\1:\2", text).replace(" ", separator) if ":" in text else text
 
@@ -209,7 +209,7 @@ def _map(column: pa.Array, spelling: Spelling) -> list[str | None]:
 
 
 def _union(column: pa.UnionArray, spelling: Spelling) -> list[str | None]:
-    """Return the value of each row of a union. A dense union has offsets, a sparse one has none."""
+    """Return the value of each row of a union. A dense union has offsets, and a sparse one does not."""
     kind = column.type
     members = {code: spell(column.field(i), spelling) for i, code in enumerate(kind.type_codes)}
     codes = _buffer(column, pa.int8(), 1)

@@ -1,4 +1,4 @@
-"""Samples: the streams, rows and audits of a snapshot.
+"""Samples: streams, rows and audits of a snapshot.
 
 The functions that `Database` calls are imported on first use, so a SELECT does not load numba and torch.
 """

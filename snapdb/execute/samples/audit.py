@@ -1,7 +1,7 @@
 """AUDIT SAMPLE: compares every batch of a sampler with the tables in SQL, and counts violations by rule.
 
-The batches are those that a trainer gets. The check is independent of the sampler: edges are looked up by id in the
-snapshot's views, times are read from the tables, and values with a history are looked up again.
+The batches are the ones that a trainer would receive. The audit is independent of the sampler: it looks up edges by id
+in the snapshot's views, reads times from the tables, and looks up values with a history again.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ if TYPE_CHECKING:
 
 _CHECKS = ("time", "feature time", "snapshot", "exclusion", "target horizon")
 """The checks, in the order of the result. 'time': edges and vertices later than their seed's time. 'feature time':
-values not known at that time. 'snapshot': edges and vertices that the snapshot lacks. 'exclusion': edges that
-seeds must not see. 'target horizon': targets of nodes other than seeds, and seeds that did not exist yet."""
+values not known at that time. 'snapshot': edges and vertices that are not in the snapshot. 'exclusion': edges that are
+excluded for their seeds. 'target horizon': targets of nodes other than seeds, and seeds that did not exist yet."""
 
 _FIELDS = [("batch", pa.int64()), ("check", pa.string()), ("violations", pa.int64())]
 _CHUNK = 1 << 21
 """The number of evidence rows that are compared at once. Each comparison reads the tables once."""
 _Counts = Counter[tuple[int, str]]
-"""(batch, check) → violations."""
+"""The number of violations by batch and check."""
 
 
 def audit(plan: AuditPlan, context: ExecutionContext) -> Rows:
     """Run AUDIT SAMPLE: sample the batches of the epochs, and return one row per batch and check."""
     sample = plan.sample
-    # An empty batch first, so that a result without batches also has a schema.
+    # Yield an empty batch first, so that a result without batches also has a schema.
     yield listing(_FIELDS, [])
     truth = _snapshot_truth(context, sample)
     opened = open_sample(context, sample)
@@ -74,7 +74,7 @@ def audit(plan: AuditPlan, context: ExecutionContext) -> Rows:
 def _audited(
     truth: _Truth, opened: StreamSource, relations: list[Relation], batches: Iterable[Batch], chunk: int = _CHUNK
 ) -> Iterator[pa.RecordBatch]:
-    """Yield `batch, check, violations` for the batches, numbered from 0; about `chunk` rows are compared at once."""
+    """Yield `batch, check, violations` for the batches, numbered from 0. About `chunk` rows are compared at once."""
     evidence, violations, first, number = _Evidence(), _Counts(), 0, -1
     for number, batch in enumerate(batches):
         evidence.add(number, batch, opened.seeds, relations)
@@ -108,14 +108,14 @@ def _listed(start: int, stop: int, violations: _Counts) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class _Truth:
-    """The snapshot as SQL reads it, and the sampler whose batches are compared with it."""
+    """The snapshot as read by SQL, and the sampler whose batches are compared with it."""
 
     context: ExecutionContext
     spec: SampleSpec
     rows: Mapping[str, VertexRows | EdgeRows]
-    """Element → its rows in the snapshot."""
+    """The rows in the snapshot by element."""
     ids: Mapping[str, str]
-    """Vertex type → SELECT k0, k1, …, dense."""
+    """SELECT k0, k1, …, dense, by vertex type."""
 
     def violations(self, evidence: _Evidence) -> _Counts:
         """Count the violations by comparing the evidence with the tables."""
@@ -130,7 +130,7 @@ class _Truth:
         return counts
 
     def _edges(self, name: str, drawn: pa.Table, seeds: Sequence[pa.Table]) -> _Counts:
-        """Count edges that contradict the snapshot, are too late for their seed, or join a seed's ends."""
+        """Count the edges that contradict the snapshot, are too late for their seed, or connect a seed's ends."""
         link = self.spec.link
         own = seeds and link is not None and link.edge.edge == name and link.exclude != "NONE"
         wanted = pa.concat_tables([table.select(["e_id"]) for table in (drawn, *(seeds if own else ()))])
@@ -163,7 +163,7 @@ class _Truth:
             FROM (SELECT * FROM ({rows.sql}) WHERE e_id IN (SELECT e_id FROM wanted)) v {" ".join(joined)}"""
 
     def _nodes(self, name: str, nodes: pa.Table) -> _Counts:
-        """Count the nodes that the snapshot lacks, and those that did not exist yet at their seed's time."""
+        """Count the nodes that are not in the snapshot, and those that did not exist yet at their seed's time."""
         rows = self.rows[name]
         assert isinstance(rows, VertexRows)
         key = rows.element.key
@@ -187,7 +187,7 @@ class _Truth:
         return _counted(self._ask(query, {"negatives": negatives}))
 
     def _known_by(self, name: str) -> str:
-        """Return SELECT batch, n of the negatives that are edges of one of the known types."""
+        """Return SELECT batch, n of the negatives that are edges of one of the known edge types."""
         link, rows = self.spec.link, self.rows[name]
         assert link is not None
         assert link.negatives is not None
@@ -217,7 +217,7 @@ class _Truth:
 
 
 def _snapshot_truth(context: ExecutionContext, plan: SamplePlan) -> _Truth:
-    """Return the snapshot of a sampler as SQL reads it.
+    """Return the snapshot of a sampler as read by SQL.
 
     Raises:
         CorruptError: A file of its tables is missing.
@@ -235,14 +235,14 @@ def _untimely(spec: SampleSpec) -> str:
     assert spec.temporal is not None
     inclusive, within = spec.temporal.inclusive, spec.temporal.within
     late = "v.t > d.s" if inclusive else "v.t >= d.s"
-    # HUGEINT, because a seed's time minus an interval may exceed 64 bits.
+    # The type is HUGEINT because a seed's time minus an interval can exceed 64 bits.
     least = "d.s::HUGEINT" + (f" - {within}" if within is not None else "" if inclusive else " - 1")
     old = "false" if within is None else f"v.t < {least}"
     return f"{late} OR CASE WHEN v.lasting THEN v.t IS NOT NULL AND v.u <= {least} ELSE {old} END"
 
 
 def _seen_pairs(spec: SampleSpec) -> str:
-    """Return SELECT batch, exclusion: the number of edges between the ends of a seed; in trees, of the tree's seed."""
+    """Return SELECT batch, exclusion: the number of edges that connect a seed's ends (in trees, of its own seed)."""
     link = spec.link
     assert link is not None
     pairs = "SELECT p.batch, p.tree, q.source, q.destination FROM seeds p JOIN truth q ON p.e_id = q.e_id"
@@ -256,7 +256,7 @@ def _seen_pairs(spec: SampleSpec) -> str:
 
 
 def _moments(rows: EdgeRows) -> str:
-    """Return SQL for the start (t) and the end (u) of an edge; NULL for a static edge or one without an end."""
+    """Return SQL for the start (t) and end (u) of an edge. They are NULL for a static edge or one without an end."""
     t = "NULL::BIGINT" if rows.time is None else time_expression(rows.time, "v.")
     u = "NULL::BIGINT" if rows.end is None else end_expression(rows.end, "v.")
     return f"{t} AS t, {u} AS u, {str(rows.end is not None).lower()} AS lasting"
@@ -323,21 +323,21 @@ def _array(tensor: Any) -> Array:
 class _Evidence:
     """Tables of facts about batches, which SQL compares with the user's tables.
 
-    `batch` is the number of a batch, `tree` the index of a seed in it (-1 without trees), and `s` the seed's time (NULL
-    without one). Vertices are dense ids.
+    `batch` is a batch number, `tree` the index of a seed in the batch (-1 without trees), and `s` the seed's time (NULL
+    if there is none). Vertices are dense ids.
     """
 
     edges: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
-    """Edge type → batch, tree, s, e_id, source, destination, and two flags: `either` if the ends may be swapped, and
-    `crosses` if the edge joins two trees."""
+    """By edge type: batch, tree, s, e_id, source, destination, and two flags. `either` means that the ends can be
+    swapped, and `crosses` that the edge connects two trees."""
     seeds: list[pa.Table] = field(default_factory=list)
     """Seed edges: batch, tree, s, e_id."""
     negatives: list[pa.Table] = field(default_factory=list)
-    """The negatives: batch, n (a unique number), s, source, destination."""
+    """Negatives: batch, n (a unique number), s, source, destination."""
     nodes: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
-    """Vertex type → batch, id, s, role: 'seed', 'negative' or 'neighbour'."""
+    """By vertex type: batch, id, s, and role, which is 'seed', 'negative' or 'neighbour'."""
     size: int = 0
-    """The number of rows of all tables."""
+    """The total number of rows of the tables."""
 
     def add(self, number: int, batch: Batch, seeds: Seeds, relations: Iterable[Relation]) -> None:
         """Add a batch. Its seeds come from the seed set, not from the batch."""
@@ -357,7 +357,7 @@ class _Evidence:
 
 
 def _seed_times(batch: Batch, seeds: Seeds) -> Int64s | None:
-    """Return the [batch_size] times of a batch's seeds from the seed set, or None without times."""
+    """Return the [batch_size] times of a batch's seeds from the seed set, or None if there are no times."""
     return None if seeds.time is None else seeds.time[_array(batch.input_id)]
 
 
@@ -399,7 +399,7 @@ def _negatives(batch: Batch, times: Int64s | None) -> dict[str, Any]:
 
 
 def _nodes(batch: Batch, times: Int64s | None) -> Iterable[tuple[str, dict[str, Any]]]:
-    """Yield the seeds and negatives with their times, and in trees also the other nodes."""
+    """Yield the seeds and negatives with their times, and for trees the other nodes too."""
     for kind, role, seed, local in _entered(batch):
         yield kind, _roles(role, _array(batch.n_id[kind])[local], times, seed)
     for kind, trees in batch.batch.items():

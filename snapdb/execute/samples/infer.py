@@ -44,12 +44,12 @@ class Inference:
     """The vertex type, or None for the only one."""
     layers: Layers
     fanout: str | None
-    """The text of FANOUT, or None for all edges that lead to a vertex."""
+    """The text of FANOUT, or None for all incoming edges."""
     batch: int
     into: str | None
     """The name of the table to create, or None for no table."""
     replaces: bool
-    """Whether the table may already exist."""
+    """Whether to replace the table if it already exists."""
     column: str
     transform: Callable[[Any], Any] | None
     threads: int | None
@@ -64,7 +64,7 @@ class Inference:
             raise ValueError(f"batch must be 1 or more vertices, found {self.batch!r}")
 
     def trial(self, catalog: Catalog) -> Statement:
-        """Return a statement that creates an empty table with that name, to check in advance that this is possible.
+        """Return a statement that creates an empty table with that name, to check in advance whether this is possible.
 
         Raises:
             BindError: The name is taken, or the snapshot depends on the table.
@@ -90,7 +90,7 @@ class Inference:
         return statement
 
     def opened(self, context: ExecutionContext) -> _OpenInference:
-        """Open the snapshot without the rules that skip types beyond one hop from the seeds.
+        """Open the snapshot without the rules that skip types more than one hop away from the seeds.
 
         Raises:
             BindError: A name does not exist, the vertex type is ambiguous, or a fanout is not FULL.
@@ -138,8 +138,8 @@ class Inference:
 
 
 def run_inference(session: DatabaseSession, wanted: Inference) -> Inferred:
-    """Return the states of all vertices, and store them if a table is named; errors are those of `Database.infer`."""
-    if wanted.into is not None:  # reports problems with the table before the inference rather than after it
+    """Return the states of all vertices, and store them if a table is named. Errors are those of `Database.infer`."""
+    if wanted.into is not None:  # reports problems with the table before the inference
         session.transactions.check()
         trial = wanted.trial(session.catalog())
         session.check_allowed(session.plan(trial), trial)

@@ -1,4 +1,4 @@
-"""The lineage of batches: the part that is added when a sampler is opened, and its parser for a replay."""
+"""The lineage of batches: the part that is added when a sampler is opened, and the parser that a replay uses."""
 
 import json
 import math
@@ -42,7 +42,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "seed": (int,),
     "generation": (int,),
 }
-"""The required fields of a batch's lineage, with their types."""
+"""The required fields of a batch's lineage and their types."""
 _MORE: dict[str, tuple[type, ...]] = {
     "epoch": (int,),
     "seed_query": (str,),
@@ -52,7 +52,7 @@ _MORE: dict[str, tuple[type, ...]] = {
     "classes": (Mapping,),
     "widths": (Mapping,),
 }
-"""The optional fields, with their types."""
+"""The optional fields and their types."""
 _CODINGS = ("classes", "widths")
 
 
@@ -81,7 +81,7 @@ def named_parameters(*texts: str | None) -> set[str]:
 
 
 def _parameters(given: Parameters, named: set[str]) -> dict[str, object]:
-    """Return the given values that the statement uses, or none if a value is not JSON-serializable."""
+    """Return the given values that the statement uses, or no values if one is not JSON-serializable."""
     if given is None or not named:
         return {}
     try:
@@ -94,7 +94,7 @@ def _parameters(given: Parameters, named: set[str]) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A past state of a database, with a sampler."""
+    """A past state of a database and a sampler."""
 
     database: str
     """The path of the database directory."""
@@ -107,7 +107,7 @@ class Past:
     tables_digest: str
     sampler: Sample
     given_seeds: bool
-    """Whether the seeds were passed from Python."""
+    """Whether the seeds were passed from Python, as a SELECT or as ids."""
     seed_query: str | None
     """The SELECT that was passed as seeds."""
     seeds: str
@@ -122,16 +122,16 @@ class Past:
     epoch: int | None
     """The epoch, or None for every epoch."""
     codings: Codings | None
-    """The classes that codes represent and the widths of sparse features, or None if the lineage lacks them because an
-    older snapdb wrote it."""
+    """The classes that codes represent and the widths of sparse features, or None if an older snapdb wrote the lineage
+    without them."""
 
     def drawn(self, spec: SampleSpec) -> SampleSpec:
-        """Return the spec with the fields that only the lineage records."""
+        """Return the spec with the fields that are recorded only in the lineage."""
         drawing = replace(spec.drawing, zero_weight=self.zero_weight)
         return replace(spec, generation=self.generation, drawing=drawing, ids=self.ids)
 
     def fits(self, snapshot: Snapshot) -> bool:
-        """Return whether a snapshot, of any name, has the content that this lineage describes."""
+        """Return whether a snapshot has the content that this lineage describes, regardless of its name."""
         window = Window(snapshot.window.start, snapshot.window.stop)
         return (snapshot.version, window, pinned(snapshot)) == (self.version, self.window, self.pinned)
 
@@ -147,7 +147,7 @@ def read_lineage(lineage: object) -> Past:
 
     Raises:
         InputError: The value is not a batch lineage, is incomplete or has been changed.
-        FormatError: The lineage has a different RNG scheme.
+        FormatError: The lineage has a different random number scheme.
     """
     if isinstance(lineage, Mapping) and isinstance(lineage.get("lineage"), Mapping):
         lineage = lineage["lineage"]
@@ -257,7 +257,7 @@ def _damaged(what: str) -> InputError:
 
 
 class _Kind(NamedTuple):
-    """The conversions of a type that JSON lacks."""
+    """The conversions of a type that JSON does not have."""
 
     type: type
     text: Callable[[Any], str]
@@ -275,18 +275,18 @@ _KINDS = {
     "UUID": _Kind(UUID, str, UUID),
     "BLOB": _Kind(bytes, bytes.hex, bytes.fromhex),
 }
-"""Type name in SQL → its conversions. The first match applies, because a datetime is also a date."""
+"""Maps SQL type names to their conversions. The first match applies, because a datetime is also a date."""
 _STRUCT = "STRUCT"
 
 
 def plain(value: object) -> object:
-    """Return a value as JSON-serializable data: unchanged if JSON has its type, otherwise its type and text.
+    """Return a value as JSON-serializable data: unchanged if JSON has its type, or else as its type and text.
 
     >>> plain([5, "a", date(2026, 7, 1)])
     [5, 'a', {'DATE': '2026-07-01'}]
 
     Raises:
-        TypeError: The type has no such representation.
+        TypeError: The type cannot be represented.
     """
     if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
         return value
@@ -301,7 +301,7 @@ def plain(value: object) -> object:
 
 
 def _valued(plain: Any) -> Any:
-    """Return the value that `plain` converted.
+    """Return the value from which `plain` created this data.
 
     >>> _valued({"STRUCT": {"day": {"DATE": "2026-07-01"}, "least": 5}})
     {'day': datetime.date(2026, 7, 1), 'least': 5}

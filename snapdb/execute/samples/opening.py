@@ -1,4 +1,4 @@
-"""Opens the snapshot and the seeds of a sampler or a stream, and reopens them at the next publication."""
+"""Opens the snapshot and the seeds of a sampler or stream, and reopens them at each new publication."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ from snapdb.storage.artifacts import find_or_build
 from snapdb.types import IdType, Published, Sampler, SampleSpec, Snapshot
 
 _WORTH = 1_000_000
-"""The minimum number of edges for which out-neighbours are stored on disk. Fewer are sorted in memory on demand."""
+"""The minimum number of edges for which out-neighbours are stored on disk. Fewer edges are sorted in memory on
+demand."""
 _CALLER = 5
-"""The number of stack frames from a warning up to the caller that triggers the stream's refresh."""
+"""The number of stack frames between a warning and the caller that triggers the stream's refresh."""
 
 
 def open_statement(
@@ -125,7 +126,7 @@ def _with_period(spec: SampleSpec, view: GraphView, seeds: Seeds) -> SampleSpec:
 
 
 def _build_outgoing(context: ExecutionContext, plan: SamplePlan) -> None:
-    """Store the edges of large types sorted by source, for reverse sampling, if the database is writable."""
+    """Store the edges of large edge types sorted by source, for reverse sampling, if the database is writable."""
     relations = [relation for fanout in plan.spec.fanouts for relation in fanout.relations]
     walked = {r.edge.edge: r.edge for r in relations if r.direction != "IN" and r not in plan.hints.idle}
     link = plan.spec.link
@@ -198,10 +199,10 @@ def open_stream(
 
 
 class _Mark(NamedTuple):
-    """The state that a stream follows. When it changes, the stream is reopened."""
+    """The state that a stream follows. If it changes, the stream is reopened."""
 
     published: Published
-    """The publication of the snapshot."""
+    """The snapshot's publication."""
     sampler: tuple[str, int] | None
     """The text of a named sampler and the generation of its rows, or None for a statement."""
 
@@ -211,16 +212,17 @@ class _Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Following:
-    """A sampler's name or statement, which is reopened at each newer publication."""
+    """A sampler name or statement, which is reopened at each newer publication."""
 
     session: DatabaseSession
     query: str
     seeds: object
     parameters: Parameters
     limited: bool
-    """Whether the caller set the memory limit. Errors about it then have no position in the statement."""
+    """Whether the caller set the memory limit. If so, errors about the limit do not have a position in the
+    statement."""
     typed: bool
-    """Whether the caller set the type of ids."""
+    """Whether the caller set the id type."""
 
     def opened(self) -> StreamSource:
         """Open the newest publication.
@@ -263,13 +265,13 @@ class _PublicationWatch:
         self._seen: Catalog | None = None
 
     def refresh(self) -> StreamSource | None:
-        """Open the newer publication; return None if there is none or the snapshot was dropped.
+        """Open the newer publication, or return None if there is none or the snapshot was dropped.
 
         Raises:
             SnapdbError: The snapshot cannot be opened, or its seeds cannot be read.
         """
         catalog = self._following.session.head()
-        # `head` returns the same object until a commit, so this check costs no query.
+        # `head` returns the same object until a commit, so this check does not run a query.
         if catalog is self._seen:
             return None
         now = self._now(catalog)
@@ -288,7 +290,7 @@ class _PublicationWatch:
             raise
 
     def _now(self, catalog: Catalog) -> _Mark | None:
-        """Return the current publication, or None after a warning if it was dropped."""
+        """Return the current publication. If the snapshot was dropped, warn and return None."""
         sampler, name = self._plan.sampler, self._plan.snapshot.name
         if sampler is not None:
             current = catalog.samplers.get(sampler.name.lower())
@@ -314,7 +316,7 @@ class _PublicationWatch:
 
 
 def open_named_snapshot(session: DatabaseSession, name: str) -> OpenSnapshot:
-    """Return a snapshot of the head as arrays. The errors are those of `Database.open_snapshot`."""
+    """Return a snapshot at the head as arrays. The errors are those of `Database.open_snapshot`."""
     return retry_if_replaced(
         lambda: session.read_head(lambda context: _open_whole(context, context.catalog.snapshot(name)))
     )

@@ -35,7 +35,7 @@ _SHOWN = 3
 
 
 def sample(plan: SamplePlan, context: ExecutionContext) -> Rows:
-    """Run SAMPLE: return a row per sampled edge, with the keys of the user's tables, in batch order."""
+    """Run SAMPLE: return one row per sampled edge, with the keys of the user's tables, in batch order."""
     opened = open_sample(context, plan)
     try:
         context.check_stopped()
@@ -52,7 +52,7 @@ def sample(plan: SamplePlan, context: ExecutionContext) -> Rows:
 def _sampled_rows(
     context: ExecutionContext, plan: SamplePlan, opened: StreamSource, maker: RowMaker
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of all batches in order. One or more threads build them, and stop when the reader stops."""
+    """Yield the rows of all batches in order. One or more threads build the rows, and stop when the reader stops."""
 
     def rows_of(task: _BatchSeeds) -> list[pa.RecordBatch]:
         context.check_stopped()
@@ -86,14 +86,14 @@ def epoch_batches(seeds: Seeds, spec: SampleSpec, epoch: int) -> Iterator[_Batch
 def _read(
     context: ExecutionContext, plan: SamplePlan, results: Iterator[list[pa.RecordBatch]], total: int
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of every batch and report progress before each batch."""
+    """Yield the rows of every batch, and report progress before each batch."""
     for number in range(total):
         context.step(f"sampling {plan.spec.snapshot}", number / total)
         yield from next(results)
 
 
 def create_sampler(plan: CreateSamplerPlan, context: ExecutionContext) -> Rows:
-    """Run CREATE SAMPLER: insert the catalog row of the sampler, or replace the existing one."""
+    """Run CREATE SAMPLER: insert the sampler's catalog row, or replace the existing row."""
     yield from ()
     sampler = replace(plan.sampler, text=_text(context, plan))
     with context.store.catalog_db.writing(publishes=True) as connection:
@@ -103,7 +103,7 @@ def create_sampler(plan: CreateSamplerPlan, context: ExecutionContext) -> Rows:
 
 
 def _text(context: ExecutionContext, plan: CreateSamplerPlan) -> str:
-    """Return the text of the sampler. REFRESH EVERY AUTO is resolved to the current number of batches."""
+    """Return the sampler's text. REFRESH EVERY AUTO is resolved to the current number of batches."""
     refresh = plan.sample.spec.refresh
     if refresh is None or refresh.every is not None:
         return plan.sampler.text
@@ -118,7 +118,7 @@ def _sampler_text(sampler: Sampler) -> str:
 
 
 def _unreached(spec: SampleSpec) -> str:
-    """Return a notice of the fanouts that no hop can use, or '' if there are none."""
+    """Return a notice that lists the fanouts that no hop can use, or '' if there are none."""
     names = [f"{fanout.edge.edge} {fanout.direction}" for fanout in unreached_fanouts(spec)]
     if not names:
         return ""
@@ -131,24 +131,24 @@ class _BatchSeeds:
     """The seeds of a batch, from which its rows are built."""
 
     number: int
-    """The number of the batch, counted over all epochs."""
+    """The batch number, counted over all epochs."""
     epoch: int
     index: int
-    """The number of the batch within its epoch."""
+    """The batch number within the epoch."""
     ordinals: Int64s
     """The ordinals of the seeds."""
 
 
 class RowMaker:
-    """Builds the rows of batches. Threads share it, and each thread borrows a scratch buffer per batch."""
+    """Builds the rows of batches. Several threads share it, and a thread borrows one scratch buffer per batch."""
 
     def __init__(self, opened: StreamSource) -> None:
-        """Open the sampler and read the keys that the rows need."""
+        """Open the sampler, and read the keys that the rows contain."""
         spec = opened.spec
         self._view, self._spec, self._hints = opened.view, spec, opened.hints
         self._sampler = open_sampler(opened.view, replace(opened.hints.applied(spec), ids="int64"))
         self._expansion = SeedExpansion(opened.view, spec, opened.seeds)
-        self._idle: deque[Scratch] = deque()  # append and pop are atomic, so threads need no lock
+        self._idle: deque[Scratch] = deque()  # append and pop are atomic, so no lock is necessary
         self._adjacency: dict[Relation, Adjacency] = {walk.relation: walk.adjacency for walk in self._sampler.walks}
         self._visits = VisitedRounds(spec, self._sampler.walks) if self.in_order else None
         self._largest = 0
@@ -156,7 +156,7 @@ class RowMaker:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether a GPU samples."""
+        """Whether sampling runs on a GPU."""
         return self._sampler.on_gpu
 
     @property
@@ -165,7 +165,7 @@ class RowMaker:
         return self._spec.in_order
 
     def rows(self, task: _BatchSeeds) -> list[pa.RecordBatch]:
-        """Return the edges of a batch, hop by hop, in emission order. Any thread can call this."""
+        """Return the edges of a batch, hop by hop, in sampling order. Any thread can call this."""
         try:
             scratch = self._idle.pop()
         except IndexError:
@@ -216,7 +216,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _schema(view: GraphView, relations: Sequence[Relation]) -> pa.Schema:
-    """Return the schema. Ids keep their type if all edge types agree on it, and are text otherwise."""
+    """Return the schema. Ids keep their type if all edge types agree on it, and are strings otherwise."""
     return pa.schema(
         [
             ("batch", pa.int64()),

@@ -57,14 +57,14 @@ def replay_batch(
 
 
 def replay_rows(session: DatabaseSession, lineage: Mapping[str, object], batch: int, epoch: int | None) -> pa.Table:
-    """Return the rows that SAMPLE returns for a batch, given its lineage."""
+    """Return the rows that SAMPLE returns for the batch with the given lineage."""
     wanted = _Replay.of(read_lineage(lineage), batch, epoch, seeds=None, parameters=None)
     return retry_if_replaced(lambda: session.read_head(wanted.rows))
 
 
 @dataclass(frozen=True, slots=True)
 class _Replay:
-    """A batch to replay, with everything that determines it."""
+    """A batch to replay, and everything that determines its content."""
 
     past: Past
     epoch: int
@@ -79,7 +79,7 @@ class _Replay:
         """Return the validated arguments.
 
         Raises:
-            InputError: The batch cannot exist, or seeds or parameters are missing.
+            InputError: The batch does not exist, or seeds or parameters are missing.
         """
         epoch = (past.epoch or 0) if epoch is None else epoch
         for name, value in (("a batch", batch), ("an epoch", epoch)):
@@ -101,7 +101,7 @@ class _Replay:
         )
 
     def batch(self, context: ExecutionContext) -> Batch:
-        """Return the batch on the CPU, with all its columns read."""
+        """Return the batch on the CPU, after reading all its columns."""
         with (
             self._opened(context, "batches") as opened,
             loading.BatchStream(opened._replace(cache=None), StreamOptions(threads=0, progress=context.step)) as stream,
@@ -113,7 +113,7 @@ class _Replay:
         with self._opened(context, "rows") as opened:
             maker = RowMaker(opened)
             tasks = list(epoch_batches(opened.seeds, opened.spec, self.epoch))[: self.number + 1]
-            if maker.in_order:  # also earlier epochs, because their accesses determine the rows' rounds
+            if maker.in_order:  # includes earlier epochs, because their accesses determine the rows' rounds
                 epochs = (epoch_batches(opened.seeds, opened.spec, epoch) for epoch in range(self.epoch))
                 tasks = [*chain.from_iterable(epochs), *tasks]
                 for task in tasks[:-1]:
@@ -126,7 +126,7 @@ class _Replay:
         """Open the sampler with its seeds, in the state that the lineage describes."""
         past = self.past
         _check_database(context, past)
-        # None of these clauses changes a batch, and the original machine may have had other devices.
+        # None of these clauses affects a batch, and the original machine may have had other devices.
         clauses = replace(past.sampler.clauses, device=None, backend=None, memory=None)
         statement = replace(past.sampler, clauses=clauses)
         with _snapshot_as_then(context, past) as snapshot:
@@ -135,7 +135,7 @@ class _Replay:
             try:
                 self._check(plan, opened)
                 if delivers == "batches":
-                    _check_codings(past, opened, stands=snapshot.id > 0)  # a snapshot built for the block has id 0
+                    _check_codings(past, opened, stands=snapshot.id > 0)  # one that was built for the block has id 0
                 yield opened
             finally:
                 opened.release()
@@ -159,7 +159,7 @@ def _missing(what: str, argument: str) -> InputError:
 
 
 def _check_database(context: ExecutionContext, past: Past) -> None:
-    """Raise if this database does not have the version of the lineage."""
+    """Raise if this database does not have the lineage's version."""
     head, version = context.catalog.version, past.tables_version
     if version <= head and tables_digest(context, version) == past.tables_digest:
         return
@@ -173,7 +173,7 @@ def _check_database(context: ExecutionContext, past: Past) -> None:
 
 @contextmanager
 def _snapshot_as_then(context: ExecutionContext, past: Past) -> Iterator[Snapshot]:
-    """Yield a snapshot with the content that the lineage describes: an existing one, or one built for the block."""
+    """Yield a snapshot with the content that the lineage describes. If none exists, build one for the block."""
     known = context.catalog.snapshots
     if match := next((one for one in known.values() if past.fits(one) and _codes_as_then(context, past, one)), None):
         yield match
@@ -191,7 +191,7 @@ def _snapshot_as_then(context: ExecutionContext, past: Past) -> Iterator[Snapsho
 
 
 def _codes_as_then(context: ExecutionContext, past: Past, snapshot: Snapshot) -> bool:
-    """Return whether a snapshot has the classes and widths of the lineage, which may differ in an older snapdb."""
+    """Return whether a snapshot has the lineage's classes and widths, which may differ if an older snapdb built it."""
     if past.codings is None:
         return True
     try:
@@ -202,12 +202,12 @@ def _codes_as_then(context: ExecutionContext, past: Past, snapshot: Snapshot) ->
 
 
 def _check_codings(past: Past, opened: StreamSource, *, stands: bool) -> None:
-    """Raise DataError unless the classes of codes and the widths of sparse features are those of the lineage.
+    """Raise DataError unless the classes of codes and the widths of sparse features match the lineage.
 
     Args:
         past: The lineage.
         opened: The sampler.
-        stands: Whether the snapshot existed already, rather than being built from tables for this replay.
+        stands: Whether the snapshot already existed and was not built from tables for this replay.
     """
     now = codings_in(opened.view.lineage)
     assert now is not None
@@ -241,7 +241,7 @@ def _grows(vertex: VertexElement, now: Codings) -> bool:
 
 
 def _coding_text(coding: Any) -> str:
-    """Return classes or widths in the form used in messages."""
+    """Return classes or widths as text for messages."""
     if not isinstance(coding, Mapping):
         return "none"
     names = coding.get("names")
@@ -280,7 +280,7 @@ def _pinning(bind_context: BindContext, past: Past) -> CreateSnapshotPlan:
 
 
 def _then(bind_context: BindContext, past: Past, snapshot: Snapshot, parameters: Parameters) -> BindContext:
-    """Return the context that the stream had: the tables at its version, and its snapshot under its name."""
+    """Return the context that the stream had, with the tables at its version and its snapshot under its name."""
     snapshots = {**bind_context.catalog.snapshots, past.snapshot.lower(): replace(snapshot, name=past.snapshot)}
     catalog = replace(
         bind_context.catalog,
@@ -292,7 +292,7 @@ def _then(bind_context: BindContext, past: Past, snapshot: Snapshot, parameters:
 
 
 def _whole(batch: Batch) -> Batch:
-    """Read all of a batch, because the files of its snapshot may be removed afterwards."""
+    """Read the whole batch, because its snapshot's files may be removed afterwards."""
     columns: list[Mapping[Any, Any]] = [batch.e_id, batch.edge_time, batch.edge_weight, *batch.edge_features.values()]
     for values in columns:
         dict(values)
@@ -300,7 +300,7 @@ def _whole(batch: Batch) -> Batch:
 
 
 def _create_text(plan: CreateSnapshotPlan) -> str:
-    """Return the CREATE SNAPSHOT statement, without anything relative to the present."""
+    """Return the CREATE SNAPSHOT statement with absolute versions and times only."""
     parts = [f"CREATE SNAPSHOT {quote_odd(plan.name)} OF {quote_odd(plan.graph.name)} AT (VERSION => {plan.version})"]
     if bounds := _bounds(plan.window, plan.unit):
         parts.append(f"FOR EVENT_TIME {bounds}")
@@ -311,7 +311,7 @@ def _create_text(plan: CreateSnapshotPlan) -> str:
 
 
 def _bounds(window: Window, unit: TimeUnit | None) -> str:
-    """Return the text after FOR EVENT_TIME, or '' for all time."""
+    """Return the text after FOR EVENT_TIME, or '' for all times."""
     match window.start, window.stop:
         case None, None:
             return ""

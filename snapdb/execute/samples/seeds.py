@@ -1,4 +1,4 @@
-"""Converts the rows of a seed query to seeds: ids, times, targets and further columns, in canonical order."""
+"""Converts the rows of a seed query to seeds: ids, times, targets and additional columns, in canonical order."""
 
 from collections.abc import Callable, Sequence
 
@@ -38,7 +38,7 @@ def read_seeds(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_
 
     Raises:
         BindError: The columns are not valid seed columns.
-        DataError: Ids or times are NULL, or seeds are duplicate or not in the snapshot. The message counts them and
+        DataError: Ids or times are NULL, or seeds are duplicated or not in the snapshot. The message counts them and
             shows three.
     """
     with about_seeds(plan.seeds.span, plan.outside):
@@ -110,7 +110,7 @@ def _read(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_map: 
 
 
 def _sorted(columns: Sequence[Array]) -> Int64s:
-    """Return the lexicographic order of rows by their columns. Each position of an array counts as a column."""
+    """Return the lexicographic order of rows by their columns. Each array element counts as a column."""
     keys = [key for values in columns for key in (values.T if values.ndim == 2 else [values])]
     return np.lexsort(keys[::-1]).astype(np.int64, copy=False)
 
@@ -129,7 +129,7 @@ def _lookup(context: ExecutionContext, table: pa.Table, id_map: IdMap) -> Int64s
         if lookup is not None:
             return lookup(_numbers(table.column(0).cast(pa.int64()), NO_KEY))
     keys = [f"k{i}" for i in range(len(id_map.columns))]
-    # Not pa.array, which imports pandas if it is installed and therefore takes half a second.
+    # This does not call pa.array, which imports pandas if it is installed and therefore takes half a second.
     numbers = pa.Array.from_buffers(pa.int64(), table.num_rows, [None, pa.py_buffer(np.arange(table.num_rows))])
     numbered = table.rename_columns(keys).append_column("n", numbers)
     types = {
@@ -184,7 +184,7 @@ def _check_unique(plan: SamplePlan, table: pa.Table, order: Int64s, ids: Int64s,
     same = ids[order[1:]] == ids[order[:-1]]
     if time is not None:
         same &= time[order[1:]] == time[order[:-1]]
-    same[1:] &= ~same[:-1]  # only the second row of each group of equal rows
+    same[1:] &= ~same[:-1]  # keeps only the second row of each group of equal rows
     twice = order[1:][same]
     if twice.size:
         when = "" if time is None else " with the same time"
@@ -208,10 +208,11 @@ def _check_total(table: pa.Table, order: tuple[int, ...]) -> None:
 
 
 def _seed_times(context: ExecutionContext, plan: SamplePlan, table: pa.Table, column: Column) -> Int64s:
-    """Return the times of seeds, [rows] int64: microseconds since 1970 UTC, or the user's integers.
+    """Return the [rows] int64 times of seeds: microseconds since 1970 UTC, or the user's integers.
 
     Raises:
-        DataError: Times are NULL or infinite (the message counts them and shows three), or exceed 64 bits.
+        DataError: Times are NULL, infinite or exceed 64 bits. For NULL and infinite times, the message has the count
+            and three keys.
     """
     assert plan.columns.time is not None
     values = table.column(plan.columns.time)
@@ -246,7 +247,7 @@ def _seed_times(context: ExecutionContext, plan: SamplePlan, table: pa.Table, co
 
 
 def _edge_ids(values: pa.ChunkedArray) -> Int64s:
-    """Return the ids of seed edges, [rows] int64. NULL and values beyond 64 bits become -1, which no edge has."""
+    """Return the [rows] int64 ids of seed edges. NULL and values beyond 64 bits become -1, which no edge has."""
     try:
         whole = values.cast(pa.int64())
     except pa.ArrowInvalid:
@@ -269,7 +270,7 @@ def _seed_column(plan: SamplePlan, table: pa.Table, place: int, column: Column) 
     """Return an additional column as bool, int64, float32 (for FLOAT) or float64, [rows], or [rows, n] for arrays.
 
     Raises:
-        DataError: Values are NULL (the message counts them and shows three), or exceed 64 bits.
+        DataError: Values are NULL or exceed 64 bits. For NULL values, the message has the count and three keys.
     """
     values, dtype = table.column(place), _dtype(column.type)
     missing = _each_place(values, lambda part: part.is_null().to_numpy())
@@ -294,7 +295,7 @@ def _dtype(type_: str) -> type[np.generic]:
 
 
 def _each_place(values: pa.ChunkedArray, read: Callable[[pa.ChunkedArray], Array]) -> Array:
-    """Convert a column with `read`. A column of arrays is converted position by position."""
+    """Convert a column with `read`. A column of arrays is converted element by element."""
     if not pa.types.is_fixed_size_list(values.type):
         return read(values)
     return np.stack([read(pc.list_element(values, i)) for i in range(values.type.list_size)], axis=1)
@@ -329,16 +330,16 @@ def _shown_keys(plan: SamplePlan, table: pa.Table, rows: Int64s) -> str:
 def _find_ends(
     view: GraphView, edge: EdgeType, ids: Int64s, limit: int, step: Callable[[float], None]
 ) -> tuple[Int64s, Int64s]:
-    """Return the dense ids of the sources and destinations of edges, [ids] int64; -1 if not in the snapshot.
+    """Return the [ids] int64 dense ids of the sources and destinations of edges, or -1 for edges not in the snapshot.
 
-    It needs one bit of memory per edge of the table, and its running time hardly depends on the number of ids.
+    It uses one bit of memory per edge of the table, and its running time hardly depends on the number of ids.
 
     Args:
         view: The snapshot.
         edge: The edge type.
         ids: [ids] edge ids in any order. Duplicates are allowed.
         limit: The ids of the table are in [0, limit).
-        step: Called with the completed share. It may raise to stop.
+        step: Called with the completed fraction. It can raise an exception to stop.
 
     Raises:
         CorruptError: A row points outside its arrays, or an edge refers to a vertex that does not exist.
@@ -362,7 +363,7 @@ def _find_ends(
 
 
 def _numbers(column: pa.Array | pa.ChunkedArray, null: int | None = None) -> Array:
-    """Return a column of numbers, [rows], with `null` for NULL. Unlike `to_numpy`, it avoids an import of pandas."""
+    """Return a [rows] column of numbers, with `null` for NULL. Unlike `to_numpy`, it does not import pandas."""
     if column.null_count:
         return np.asarray(column.fill_null(null).to_numpy())
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]

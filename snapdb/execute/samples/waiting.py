@@ -14,13 +14,13 @@ from snapdb.storage.catalog_db.task_rows import LEASE_TTL, LeaderLease
 from snapdb.types import Published, did_you_mean
 
 _PULSE = 0.1
-"""The number of seconds between two checks. A check reads two rows if nothing has changed."""
+"""The number of seconds between two checks. If nothing has changed, a check reads two rows."""
 
 
 def wait_for(
     session: DatabaseSession, name: str, newer_than: Published | int | datetime | None, timeout: float | None
 ) -> Published:
-    """Wait for a publication of a snapshot, and return it; arguments and errors are those of `Database.wait_for`."""
+    """Wait for and return a publication of a snapshot. The arguments and errors are those of `Database.wait_for`."""
     _check_arguments(name, newer_than, timeout)
     catalog_db, stopped = session.store.catalog_db, session.store.sql_engine.stopped
     stopped.clear()
@@ -28,7 +28,7 @@ def wait_for(
     leader = LeaderLease(catalog_db).read()
     seen: Catalog | None = None
     while True:
-        catalog = session.head()  # costs almost nothing unless something was committed
+        catalog = session.head()  # cheap unless something was committed
         if catalog is not seen and (newest := _published(catalog, name)) is not None and newest.newer_than(newer_than):
             return newest
         seen = catalog
@@ -77,7 +77,7 @@ def _published(catalog: Catalog, name: str) -> Published | None:
 
 
 def _state(catalog: Catalog, name: str, newer_than: Published | int | datetime | None) -> str:
-    """Return the expected state and the current one, for a message."""
+    """Return the expected and the current state, for a message."""
     snapshot = catalog.snapshots.get(name.lower())
     if snapshot is None:
         near = did_you_mean(name, [other.name for other in catalog.snapshots.values()])

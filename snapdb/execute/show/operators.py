@@ -54,7 +54,7 @@ from snapdb.types.text import counted, size_words
 
 
 class _List(NamedTuple):
-    """The system table behind a list, and the columns that LIKE, OF and the list use."""
+    """The system table that a list reads, and the columns for LIKE, OF and the list itself."""
 
     facts: str
     """The name of the system table."""
@@ -83,7 +83,7 @@ _LISTS: Mapping[str, _List] = {
 def show(plan: ShowPlan, context: ExecutionContext) -> Rows:
     """Run SHOW: return one row per table, graph, snapshot or other object, from the system tables."""
     list_ = _LISTS[plan.what]
-    tables = {table.name.lower(): table for table in plan.tables}  # the tables at the version given by AT
+    tables = {table.name.lower(): table for table in plan.tables}  # the tables at the version specified by AT
     rows = system_table(
         list_.facts, replace(context.catalog, tables=tables), context.store.catalog_db, context.bind_context.due
     )
@@ -98,7 +98,7 @@ def show(plan: ShowPlan, context: ExecutionContext) -> Rows:
 
 
 def _like(name: str | None, pattern: str | None) -> bool:
-    """Return whether a name matches a LIKE pattern: % is any text, _ any character; case is ignored."""
+    """Return whether a name matches a LIKE pattern, in which % is any text and _ any character. Case is ignored."""
     if pattern is None:
         return True
     expression = "".join({"%": ".*", "_": "."}.get(c, re.escape(c)) for c in pattern)
@@ -108,7 +108,7 @@ def _like(name: str | None, pattern: str | None) -> bool:
 _TEXT = pa.string()
 
 _DIRECTORIES = {"vertex": (("features", "patch"),), "edge": (("topology", "patch"), ("features", "feature_patch"))}
-"""Kind → the fields that name the directories of its elements, each with the field of its patch."""
+"""Maps each element kind to the fields that name the element's directories, each with the field of its patch."""
 
 
 def describe(plan: DescribePlan, context: ExecutionContext) -> Rows:
@@ -184,7 +184,7 @@ def _graph(graph: PropertyGraph) -> pa.RecordBatch:
 
 
 def _labels(element: VertexElement | EdgeElement) -> tuple[str, str]:
-    """Return the labels of an element, and the snapshot's properties other than keys and times."""
+    """Return the labels of an element, and the properties in the snapshot other than keys and times."""
     labels = ", ".join(element.labels or (element.name,))
     return labels, str(element.properties or Properties(excepted=()))
 
@@ -209,7 +209,7 @@ def _features(specs: tuple[FeatureSpec, ...]) -> str | None:
 
 
 def _feature(spec: FeatureSpec) -> str:
-    """Return a feature as declared in the graph. The defaults, float32 and the element's own table, are omitted."""
+    """Return a feature as declared in the graph. The defaults (float32 and the element's own table) are omitted."""
     parts = [f"{spec.name} = {', '.join(spec.columns)}"]
     if spec.history is not None:
         parts.append(f"from {spec.history.table} ({', '.join(spec.history.key)}; since {spec.history.event_time})")
@@ -253,7 +253,7 @@ _PROPERTIES = (("property", pa.string()), ("value", pa.string()))
 
 
 def _describe_cache(context: ExecutionContext, cache: Cache) -> pa.RecordBatch:
-    """Return one row per property. Properties that streams report are NULL until a stream reports them."""
+    """Return one row per property. Properties that streams report are NULL until the first report."""
     catalog = context.catalog
     streams, stats, generations = cache_status(context.store.db_dir, cache)
     sampler = catalog.sampler(cache.sampler)
@@ -270,7 +270,7 @@ def _elsewhere(generations: Sequence[int], now: int) -> str:
 
 
 def _cache_properties(cache: Cache, sampler: Sampler) -> Iterator[tuple[str, str]]:
-    """Yield the properties that are in the catalog."""
+    """Yield the properties that the catalog contains."""
     refresh = statement_of(sampler).clauses.refresh
     yield "sampler", sampler.name
     yield "snapshot", sampler.snapshot
@@ -324,11 +324,11 @@ _CLAUSES: dict[str, tuple[str, str | None]] = {
     "memory": ("WITH (memory)", None),
     "ids": ("WITH (ids)", "int64"),
 }
-"""Field of `Clauses` → the name of the clause, and its default, or None if it has no default."""
+"""Maps each field of `Clauses` to the clause's name and its default, or None if it has no default."""
 
 
 def _describe_sampler(sampler: Sampler) -> pa.RecordBatch:
-    """Return one row per clause: its name, its value or default, and whether the sampler sets it."""
+    """Return one row per clause, with its name, its value or default, and whether the sampler sets it."""
     return listing(_CLAUSE_FIELDS, list(_clause_rows(sampler)))
 
 
@@ -455,7 +455,7 @@ def _with(plan: DropPlan) -> str:
 
 
 def _remove(context: ExecutionContext, names: DropNames) -> None:
-    """Remove files that the catalog no longer names, unless a process reads them, and free the memory of caches."""
+    """Remove files that the catalog no longer names, unless a process is reading them, and free cache memory."""
     for snapshot in names.snapshots:
         delete_unless_held(context.store.db_dir, snapshot.path)
     for cache in names.caches:

@@ -1,4 +1,4 @@
-"""The operator of SUMMARIZE SNAPSHOT: count, degrees, times, growth, features and bytes of each element."""
+"""The operator of SUMMARIZE SNAPSHOT: the count, degrees, times, growth, features and size of each element."""
 
 from __future__ import annotations
 
@@ -88,9 +88,9 @@ class _Summary:
     layout: SnapshotLayout
     view: GraphView
     incoming: dict[str, Int64s] = field(default_factory=dict)
-    """Vertex type → [dense ids] in-degrees over all edge types, int64."""
+    """[dense ids] int64 in-degrees over all edge types, by vertex type."""
     outgoing: dict[str, Int64s] = field(default_factory=dict)
-    """Vertex type → [dense ids] out-degrees over all edge types, int64."""
+    """[dense ids] int64 out-degrees over all edge types, by vertex type."""
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Return one row per element: vertex types first, then edge types."""
@@ -98,7 +98,7 @@ class _Summary:
             self.snapshot, self.context.bind_context.tables_under(self.snapshot), self.context.store.db_dir.path
         )
         graph = self.snapshot.graph
-        # Edges come first, because the degrees of vertices are sums over edge types.
+        # Edges are processed first, because vertex degrees are sums over edge types.
         edges = [self._edge(e, lies, sources[e.name]) for e, lies in zip(graph.edges, self.layout.edges, strict=True)]
         vertices = zip(graph.vertices, self.layout.vertices, strict=True)
         return [*(self._vertex(i, v, lies, sources[v.name]) for i, (v, lies) in enumerate(vertices)), *edges]
@@ -161,7 +161,7 @@ class _Summary:
     def _degrees(
         self, ends: tuple[str, str], outgoing: Int64s | None, incoming: Int64s | None
     ) -> tuple[int | float | None, ...]:
-        """Return in-degrees, out-degrees, and the number of vertices without edges of this type."""
+        """Return the in-degrees, the out-degrees, and the number of vertices without edges of this type."""
         source, destination = ends
         there = [(name, counts) for name, counts in ((source, outgoing), (destination, incoming)) if counts is not None]
         if source == destination:
@@ -214,14 +214,14 @@ def _add(sums: dict[str, Int64s], name: str, counts: Int64s) -> None:
 
 
 def _share(count: int, rows: _ElementRows) -> tuple[int, float | None]:
-    """Return a count and its share of the table's rows."""
+    """Return a count, and its share of the table's rows."""
     return count, count / rows.table.rows if rows.table.rows else None
 
 
 def _times(
     rows: _ElementRows, growth: _Growth | None, degrees: str | None
 ) -> tuple[str | None, str | None, str | None]:
-    """Return a chart of the growth, or of degrees if there are no times, and the first and the last time."""
+    """Return a chart of the growth, or of the degrees if there are no times, and the first and last times."""
     if growth is None or rows.time is None:
         return degrees, None, None
     unit = SqlType(rows.time.type).time_unit()
@@ -232,7 +232,7 @@ def _counts(growth: _Growth | None) -> list[int] | None:
     return None if growth is None else growth.counts
 
 
-# Edges of a type: their degrees, times and features.
+# The edges of a type: their degrees, times and features.
 
 
 class _Growth(NamedTuple):
@@ -243,11 +243,11 @@ class _Growth(NamedTuple):
     last: int
     """The last event time."""
     counts: list[int]
-    """The counts per bin, from the first to the last. All bins have the same width."""
+    """The counts per bin, from the first bin to the last. All bins have the same width."""
 
 
 class _Degrees(NamedTuple):
-    """The distribution of the degrees of the vertices of a type."""
+    """The degree distribution of the vertices of a type."""
 
     least: int | None = None
     median: float | None = None
@@ -271,7 +271,7 @@ class _EdgeFacts:
 
 
 def _degrees_of_live(degrees: Int64s, alive: Bools | None) -> _Degrees:
-    """Return the minimum, median, mean and maximum degree of live vertices, all None if there are none."""
+    """Return the minimum, median, mean and maximum degree of live vertices, or None for each if there are none."""
     live = degrees if alive is None else degrees[alive]
     if not live.size:
         return _Degrees()
@@ -281,21 +281,21 @@ def _degrees_of_live(degrees: Int64s, alive: Bools | None) -> _Degrees:
 def _edge_facts(
     what: str, rows: Adjacency, sources: int, features: _FeatureFacts, step: Callable[[float], None]
 ) -> _EdgeFacts:
-    """Return the statistics of all edges of a type, which are read in blocks.
+    """Return the statistics of all edges of a type. The edges are read in blocks.
 
     Args:
         what: The name of the edge type, for messages.
         rows: The adjacency.
-        sources: The number of dense ids of sources.
+        sources: The number of dense ids of the source type.
         features: Receives the ids of the edges.
-        step: Called with the completed share. It may raise to stop.
+        step: Called with the completed fraction. It can raise an exception to stop.
 
     Raises:
         CorruptError: An edge points outside the arrays.
     """
     facts = _EdgeFacts(rows.degrees(), np.zeros(sources, np.int64))
     edges = max(int(facts.incoming.sum()), 1)
-    # With times, the second pass in `_grow` is the other half of the work.
+    # If there are times, the second pass in `_grow` is the other half of the work.
     share = 0.5 if rows.time is not None else 1.0
     for part in logical_parts(rows.rows):
         _count_sources(what, np.asarray(neighbors_of(rows.rows, part.positions), np.int64), facts.outgoing)
@@ -319,7 +319,7 @@ def _count_sources(what: str, sources: Int64s, counts: Int64s) -> None:
 
 
 def _widen(facts: _EdgeFacts, times: Int64s) -> None:
-    """Extend the range from the first to the last time. Static edges have no time."""
+    """Extend the time range to include these times. Static edges have no time."""
     moments = times[times != STATIC]
     if moments.size:
         low, high = int(moments.min()), int(moments.max())
@@ -371,7 +371,7 @@ class _Spread:
                 self.join(finite.size, mean, float(((finite - mean) ** 2).sum()))
 
     def join(self, count: int, mean: float, squares: float) -> None:
-        """Merge moments by the parallel formula of Chan et al., which is more precise than sums of squares."""
+        """Merge moments with the parallel formula of Chan et al., which is more precise than sums of squares."""
         shift, total = mean - self.mean, self.count + count
         self.squares += squares + shift * shift * (self.count * count / total)
         self.mean += shift * (count / total)
@@ -389,13 +389,13 @@ class _FeatureFacts:
     """Statistics of the features of an element, collected while its rows are read."""
 
     def __init__(self, features: Mapping[str, Feature], missing: Mapping[str, int]) -> None:
-        """Create empty statistics. For features with a DEFAULT, `missing` counts the rows that have the default."""
+        """Create empty statistics. For features with a DEFAULT, `missing` is the number of rows that have it."""
         self._features = features
         self._missing = dict(missing)
         self._spreads = {name: _Spread() for name in features}
 
     def add(self, ids: Int64s) -> Iterator[None]:
-        """Add the rows of these ids. Yield after each block, so the caller can report progress."""
+        """Add the rows with these ids. Yields after each block, so that the caller can report progress."""
         for name, feature in self._features.items():
             step = _ROWS if isinstance(feature, SparseReader) else max(1, _NUMBERS // max(_width(feature), 1))
             for start in range(0, ids.size, step):
@@ -452,7 +452,7 @@ def _width(feature: Feature) -> int:
     return int(np.prod(feature.shape[1:], dtype=np.int64))
 
 
-# Charts: counts as a row of bars, and event times in bins of equal width.
+# Charts, which show counts as a row of bars, and bins of equal width for event times.
 
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -469,7 +469,7 @@ class _Bins(NamedTuple):
     """The number of bins."""
 
     def add(self, times: Int64s, counts: Int64s) -> None:
-        """Add times, which must be within the bins, to the counts per bin."""
+        """Add times to the counts per bin. All times must be within the bins."""
         # Unsigned arithmetic wraps around, so the difference is correct even if it exceeds int64.
         first = np.uint64(self.first % 2**64)
         places = (times.view(np.uint64) - first) // np.uint64(self.width)

@@ -18,7 +18,7 @@ _ID = quote(ROW_ID)
 
 
 def create_table(plan: CreateTablePlan, context: ExecutionContext) -> Rows:
-    """Run CREATE TABLE: write the first rows of a new table, and publish it."""
+    """Run CREATE TABLE: write the initial rows of a new table, and publish it."""
     yield from ()
     files = (
         _copy_files(context, "tables", plan.name, plan.copies) if plan.copies else (_write_first_rows(context, plan),)
@@ -36,7 +36,7 @@ def _write_first_rows(context: ExecutionContext, plan: CreateTablePlan) -> Segme
 
 
 def _no_rows(plan: CreateTablePlan) -> BoundQuery:
-    """Return a query without rows, which writes one empty segment because read_parquet fails without files."""
+    """Return a query without rows. It writes an empty segment, because read_parquet fails without files."""
     columns = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in plan.columns)
     return BoundQuery(f"SELECT {columns} WHERE false", Span(0, 0))
 
@@ -58,7 +58,7 @@ def insert(plan: InsertPlan, context: ExecutionContext) -> Rows:
 
 
 def _new_files(context: ExecutionContext, plan: InsertPlan) -> tuple[Segment, ...]:
-    """Write the new rows as files. If an input file changed while it was read, remove all of them."""
+    """Write the new rows as files. If an input file changed while it was read, remove all the files written."""
     table, files = plan.table, tuple[Segment, ...]()
     try:
         files = (
@@ -86,7 +86,7 @@ def _write_rows(context: ExecutionContext, plan: InsertPlan) -> Segment:
 
 
 def _copy_files(context: ExecutionContext, folder: str, name: str, sources: Sequence[str]) -> tuple[Segment, ...]:
-    """Copy the user's Parquet files as segments of a table, all or none of them, and hash them while copying.
+    """Copy the user's Parquet files as segments of a table, either all or none, and hash them while copying.
 
     Args:
         context: The context of the statement.
@@ -126,12 +126,13 @@ def delete(plan: DeletePlan, context: ExecutionContext) -> Rows:
 
 
 def update(plan: UpdatePlan, context: ExecutionContext) -> Rows:
-    """Run UPDATE: find the rows and compute their new values once, then replace the old rows in one change."""
+    """Run UPDATE: find the rows and compute their new values once, then replace the old rows in a single change."""
     yield from ()
     table, disk = plan.table, context.store.disk
     with context.bind_context.session(plan.find) as session, context.watching(session, f"updating {table.name}"):
         find = ("", plan.find.text, "")
-        # Stored before it is split, because a volatile expression such as random() must be evaluated only once per row.
+        # The result is stored before it is split, because a volatile expression such as random() must be evaluated only
+        # once per row.
         segment = write_query(context.store.db_dir, session, table.folder, find, plan.find.parameters)
         try:
             if segment.rows == 0:
@@ -168,6 +169,6 @@ def _split(context: ExecutionContext, session: SqlSession, table: Table, segment
 
 
 def alter_table(plan: AlterPlan, context: ExecutionContext) -> Rows:
-    """Run ALTER TABLE: publish the new columns. Existing files are not rewritten, but read through these columns."""
+    """Run ALTER TABLE: publish the new columns. Existing files are read through these columns, not rewritten."""
     yield from ()
     return context.publish([AlterColumns(plan.table.id, plan.columns, plan.base)], plan.message, plan.did, 0)

@@ -1,9 +1,9 @@
 """Warnings about new rows that would make the next CREATE SNAPSHOT fail: duplicate keys and dangling edges.
 
 New rows are compared with id maps, which contain every key that a vertex table ever had, and with the rows that the
-open transaction has added. The comparison costs a fraction of the statement. It leaves some cases to CREATE SNAPSHOT:
-keys of graphs without a snapshot, edges to deleted vertices, and some rows of large statements whose keys are not
-consecutive integers.
+open transaction has added. The comparison takes a fraction of the statement's time. Some cases are left to CREATE
+SNAPSHOT: keys of graphs without a snapshot, edges to deleted vertices, and some rows of large statements whose keys are
+not consecutive integers.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from snapdb.types.text import counted
 _FEW = 2_000
 """The number of rows up to which every key is looked up in the id map."""
 _SHARE = 16
-"""The divisor for the share of rows that is compared first, if there are more rows and keys are not consecutive
-integers. All rows are compared if one of them dangles."""
+"""The divisor for the number of rows that are compared first if there are more than `_FEW` rows and the keys are not
+consecutive integers. If one of these rows dangles, all rows are compared."""
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 _MOST_RANGES = 32
 """The maximum number of ranges in a condition. With more ranges, keys are joined."""
 
 _REMEMBERED = 1 << 12
-"""The number of files whose bounds are cached."""
+"""The maximum number of files whose bounds are cached."""
 
 _MOST_KEYS = 10_000_000
-"""The maximum number of keys for which a map gets a filter, which then has 128 MiB of bits and takes about a second to
-fill."""
+"""The maximum number of keys for which an id map has a filter. A filter for that many keys occupies 128 MiB and takes
+about a second to fill."""
 _FILTER_BITS = 64
-"""The minimum number of bits per key of a filter."""
+"""The minimum number of bits per key in a filter."""
 _FILTERS = 4
 """The number of filters that a process caches. The least recently used one is evicted first."""
 _BATCH = 500_000
@@ -60,18 +60,18 @@ def warn_of_rows(
     removed: Segment | None = None,
     changed: frozenset[str] | None = None,
 ) -> Review | None:
-    """Warn of rows that are about to be added to a table, once for each rule of a graph that they break.
+    """Warn of rows that are about to be added to a table, once for each graph rule that they violate.
 
     Args:
         context: The context of the statement.
         table: The table, before the statement.
         files: The new rows, in the table's columns.
         removed: The ids of the rows that the same statement removes.
-        changed: The columns with new values, or None for all. The values of other columns were checked before.
+        changed: The columns with new values, or None for all. The values of other columns have been checked before.
 
     Returns:
-        A function to call with the number of new keys per id map, which reveals duplicate keys; None if no
-        such check is needed.
+        A function to call with the number of new keys per id map, which reveals duplicate keys, or None if no such
+        check is necessary.
 
     Raises:
         DataWarning: Python's warning filter turns warnings into errors. The files are removed.
@@ -123,10 +123,10 @@ class _New:
     files: tuple[Segment, ...]
     """The files of the new rows."""
     removed: Segment | None
-    """The ids of the rows that the statement removes, or None if it removes none."""
+    """The ids of the rows that the statement removes, or None if it does not remove any."""
 
     known: dict[int, _KnownKeys] = field(default_factory=dict)
-    """Id map → its keys, as a cache."""
+    """A cache of the keys by id map."""
 
     @property
     def count(self) -> int:
@@ -134,16 +134,16 @@ class _New:
 
     @property
     def rows(self) -> str:
-        """A SELECT of the new rows in the table's columns."""
+        """A SELECT of the new rows with the table's columns."""
         return _rows(self.context, self.table, self.files)
 
     @property
     def first_rows(self) -> str:
-        """A SELECT of the subset of new rows that expensive checks read."""
+        """A SELECT of the first new rows, which expensive checks read."""
         return f"SELECT * FROM {parquet_files(self.files, self.context.store.db_dir.path)} LIMIT {self.count // _SHARE}"
 
     def ranges(self, table: Table, id_map: IdMap) -> bool:
-        """Return whether the keys of a map are mostly consecutive integers."""
+        """Return whether the keys of an id map are mostly consecutive integers."""
         with self.context.store.sql_engine.session() as session:
             return bool(self.keys_of(session, table, id_map).ranges)
 
@@ -204,7 +204,7 @@ def _duplicates(new: _New, graph: PropertyGraph, vertex: VertexElement) -> Itera
         there = known.present(keys)
         if session.rows(f"SELECT count(*) FROM ({there})")[0][0]:
             if new.removed is not None or table.deletes or table.rows != id_map.limit:
-                # Id maps keep the keys of removed rows, so only the rows themselves reveal which keys still exist.
+                # Id maps retain the keys of removed rows, so only the rows themselves show which keys still exist.
                 left = known.select(_left(new), vertex.key)
                 there = f"SELECT * FROM ({there}) SEMI JOIN ({left}) USING ({known.names})"
             wrong = f"{wrong} UNION {there}"
@@ -237,14 +237,14 @@ class _End(NamedTuple):
 
 
 def _dangling(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: frozenset[str] | None) -> Iterator[str]:
-    """Yield a warning for each edge end at which new edges have keys that the vertex type never had."""
+    """Yield a warning for each edge end where new edges have keys that the vertex type never had."""
     with new.context.store.sql_engine.session() as session:
         ends = list(_ends(new, graph, edge, changed))
         if not _suspicious(new, session, ends):
             return
         for end in ends:
             known = new.keys_of(session, end.table, end.id_map)
-            if end.table.id == new.table.id:  # the new rows may be vertices of their own edges
+            if end.table.id == new.table.id:  # the new rows can be the vertices of their own edges
                 known = known.also(new.rows, end.vertex.key)
             wrong = known.missing(known.select(new.rows, end.key))
             if many := session.rows(f"SELECT count(*) FROM ({wrong})")[0][0]:
@@ -258,7 +258,7 @@ def _dangling(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: froze
 
 
 def _ends(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: frozenset[str] | None) -> Iterator[_End]:
-    """Yield the ends whose keys can be checked at a bounded cost."""
+    """Yield the edge ends whose keys can be checked at a bounded cost."""
     sides = (("source", edge.source_key, edge.source), ("destination", edge.destination_key, edge.destination))
     for side, key, name in sides:
         vertex = graph.vertex(name)
@@ -270,7 +270,7 @@ def _ends(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: frozenset
 
 
 def _suspicious(new: _New, session: SqlSession, ends: Sequence[_End]) -> bool:
-    """Return whether the ends must be checked one by one. False if a scan or filters show that all keys are known."""
+    """Return whether the ends must be checked one by one, because no scan or filter shows that all keys are known."""
     known = [new.keys_of(session, end.table, end.id_map) for end in ends]
     if not ends or any(new.context.transactions.added(end.table.id) or end.table.id == new.table.id for end in ends):
         return bool(ends)
@@ -288,7 +288,7 @@ def _suspicious(new: _New, session: SqlSession, ends: Sequence[_End]) -> bool:
 
 
 def _shown(session: SqlSession, known: _KnownKeys, keys: str) -> str:
-    """Return three keys as text."""
+    """Return the first three keys as text."""
     texts = ", ".join(f"CAST({name} AS VARCHAR)" for name in known.names.split(", "))
     rows = session.rows(f"SELECT {texts} FROM (SELECT DISTINCT * FROM ({keys}) ORDER BY ALL LIMIT 3)")
     return ", ".join(str(row[0]) if len(row) == 1 else f"({', '.join(map(str, row))})" for row in rows)
@@ -305,14 +305,14 @@ def _caller() -> int:
 
 
 _bounds: dict[str, _Range | None] = {}
-"""Path of a file of keys → its least and greatest key. Files never change, and their names are never reused."""
+"""The least and greatest key of each key file by path. Files never change, and their names are never reused."""
 
 
 @dataclass(frozen=True, slots=True)
 class _KnownKeys:
-    """The keys of an id map, as SQL that reads as little of the map as possible.
+    """The keys of an id map as SQL that reads as little of the map as possible.
 
-    Gapless integers are represented by ranges, other keys by queries.
+    Integers without gaps are represented as ranges, and other keys as queries.
     """
 
     width: int
@@ -326,12 +326,12 @@ class _KnownKeys:
     def of(
         db_dir: DatabaseDir, session: SqlSession, id_map: IdMap, more: Sequence[tuple[str, Sequence[str]]] = ()
     ) -> _KnownKeys:
-        """Return the keys of a map.
+        """Return the keys of an id map.
 
         Args:
             db_dir: The database directory.
             session: The session that reads bounds.
-            id_map: The map.
+            id_map: The id map.
             more: Queries for rows with additional keys, each with the key's columns.
         """
         width = len(id_map.columns)
@@ -351,7 +351,7 @@ class _KnownKeys:
         return ", ".join(f"k{i}" for i in range(self.width))
 
     def select(self, rows: str, key: Sequence[str]) -> str:
-        """Return SELECT k0, k1, … of the key columns of rows."""
+        """Return SELECT k0, k1, … over the key columns of rows."""
         return f"SELECT {', '.join(f'{quote(name)} AS k{i}' for i, name in enumerate(key))} FROM ({rows})"
 
     def also(self, rows: str, key: Sequence[str]) -> _KnownKeys:
@@ -369,8 +369,8 @@ class _KnownKeys:
         candidates = f"SELECT * FROM ({keys})" + (f" WHERE ({self.within()}) IS NOT true" if self.ranges else "")
         if not self.others:
             return candidates
-        # There are few new keys and many known ones. The dynamic filter of an inner join lets the scan of the known
-        # keys skip row groups.
+        # New keys are few and known keys are many. With an inner join's dynamic filter, the scan of the known keys
+        # skips row groups.
         there = f"SELECT fresh.* FROM ({self._others}) AS known JOIN fresh USING ({self.names})"
         return f"WITH fresh AS MATERIALIZED ({candidates}) SELECT * FROM fresh ANTI JOIN ({there}) USING ({self.names})"
 
@@ -384,10 +384,10 @@ class _KnownKeys:
 
 
 def _ranges(session: SqlSession, id_map: IdMap, db_dir: DatabaseDir) -> tuple[tuple[_Range, ...], tuple[Segment, ...]]:
-    """Return the ranges of a map's integers, and its files with other keys.
+    """Return the ranges of an id map's integers, and its files with other keys.
 
-    The keys of a map are distinct. If a file has as many rows as last key - first key + 1, it has every integer between
-    them.
+    The keys of an id map are distinct. A file with last key - first key + 1 rows therefore contains every integer in
+    between.
     """
     if len(id_map.columns) > 1 or not id_map.segments or id_map.columns[0].type not in _INTEGERS:
         return (), id_map.segments
@@ -436,11 +436,11 @@ _filters: OrderedDict[tuple[str, int], _KeyFilter] = OrderedDict()
 
 @dataclass(slots=True)
 class _KeyFilter:
-    """A Bloom filter of an id map, which detects absent keys in a fraction of the time of a join.
+    """A Bloom filter for an id map. It detects absent keys in a fraction of the time of a join.
 
     It uses one hash function (Bloom, 1970). If the bit of a key is 0, the key was never in the map. The bit of an
-    absent key is set with a probability of at most 1 in 64. A filter is cached in the process, and reads new files of
-    the map when it is used.
+    absent key is set with a probability of at most 1/64. Filters are cached in the process. A filter reads new files of
+    its map when it is used.
     """
 
     types: tuple[str, ...]
@@ -450,7 +450,7 @@ class _KeyFilter:
 
     @staticmethod
     def empty(id_map: IdMap) -> _KeyFilter:
-        """Return an empty filter with capacity for the keys of a map."""
+        """Return an empty filter with capacity for the keys of an id map."""
         size = 1 << max(16, (id_map.limit * _FILTER_BITS - 1).bit_length())
         return _KeyFilter(tuple(column.type for column in id_map.columns), np.zeros(size // 8, np.uint8))
 
@@ -470,7 +470,7 @@ class _KeyFilter:
             self.files |= {segment.path for segment in new}
 
     def place(self, key: Sequence[str]) -> str:
-        """Return an SQL expression for the bit of a key. A key that the type cannot represent gets an arbitrary bit."""
+        """Return an SQL expression for the bit of a key. A key that the type cannot represent has an arbitrary bit."""
         cast = ", ".join(f"TRY_CAST({quote(name)} AS {kind})" for name, kind in zip(key, self.types, strict=True))
         return f"(hash({cast}) & {self.bits.size * 8 - 1})::UINTEGER"
 
@@ -480,12 +480,12 @@ class _KeyFilter:
 
 
 def _lack(session: SqlSession, rows: str, keys: Sequence[tuple[_KeyFilter, Sequence[str]]]) -> bool:
-    """Return whether a key of these rows is NULL or certainly not in its map. Filters may overlook missing keys.
+    """Return whether a key of these rows is NULL or certainly not in its id map. Filters can miss absent keys.
 
     Args:
         session: The session that reads the rows.
         rows: A SELECT.
-        keys: The filters, each with the columns of the key to look up.
+        keys: The filters, each with the columns of the keys to look up.
     """
     places = ", ".join(f"{known.place(key)} AS p{i}" for i, (known, key) in enumerate(keys))
     for batch in session.reader(f"SELECT {places} FROM ({rows})", rows=_BATCH):

@@ -27,11 +27,11 @@ from snapdb.types import Task, TaskRun
 from snapdb.types.text import counted
 
 _PULSE = 0.1
-"""The number of seconds between two reads of the lease while a daemon may be about to acquire a run's lock."""
+"""The number of seconds between two reads of the lease while a daemon might be about to acquire a run's lock."""
 
 
 def create_task(plan: CreateTaskPlan, context: ExecutionContext) -> Rows:
-    """Run CREATE TASK: insert the task's catalog row, or replace the row that the plan names."""
+    """Run CREATE TASK: insert the task's catalog row, or replace the row specified in the plan."""
     yield from ()
     with context.store.catalog_db.writing(publishes=True) as connection:
         task = TaskRows(connection).put(plan.task, plan.replaces)
@@ -49,7 +49,7 @@ def alter_task(plan: AlterTaskPlan, context: ExecutionContext) -> Rows:
 
 
 def _next(context: ExecutionContext, task: Task, after: int) -> str:
-    """Return a text with the task's next run, and a warning if no daemon would start it."""
+    """Return the text for the task's next run, with a warning if no daemon would start it."""
     fires = next_firing(task.schedule, after)
     if fires is None:
         return "no further runs"
@@ -68,7 +68,7 @@ def execute_task(plan: ExecuteTaskPlan, context: ExecutionContext) -> Rows:
     """
     yield from ()
     task, started = plan.task, time.perf_counter()
-    context.tables.release()  # the run opens the database itself, and VACUUM in it waits for readers
+    context.tables.release()  # the run opens the database itself, and VACUUM in a run waits for readers
     lock = RunLock(context.store.db_dir, task.id)
 
     def open_session(folders: Sequence[str], disk: Disk) -> DatabaseSession:
@@ -90,11 +90,12 @@ def _begun(context: ExecutionContext, task: Task) -> TaskRun:
     for abandoned in _going(context, task):
         if abandoned.cause == "schedule" and _led(context, abandoned):
             raise _busy(context, task)
-        # Its process holds no lock, so it has ended. The run is recorded as failed, or as done if all statements were.
+        # Its process does not hold the lock, so it has ended. The run is recorded as failed, or as done if all
+        # statements are done.
         settle(context.store.catalog_db, task, abandoned, now())
     begins = now()
     with context.store.catalog_db.writing(counted=False) as connection:
-        # Compare and swap, because the task may have changed since the statement was bound.
+        # This is a compare-and-swap, because the task may have changed since the statement was bound.
         if TaskRows(connection).read().get(task.name.lower()) != task:
             raise moved(f"task {task.name} was altered, replaced or dropped concurrently", code="task-moved")
         if not any(RunRows(connection).read(task=task.id, state="running")):
@@ -103,7 +104,7 @@ def _begun(context: ExecutionContext, task: Task) -> TaskRun:
 
 
 def _led(context: ExecutionContext, run: TaskRun) -> bool:
-    """Wait while the daemon that recorded a run may still acquire its lock; return whether it is still the leader."""
+    """Wait while the daemon that recorded a run can still acquire its lock. Return whether it is still the leader."""
     first = LeaderLease(context.store.catalog_db).read()
     last = time.monotonic() + LEASE_TTL
     while first is not None and first.holder == run.holder and time.monotonic() < last:
@@ -135,7 +136,7 @@ def _outcome(task: Task, ended: Ended, seconds: float) -> Outcome:
 
     Raises:
         QueryError: The run failed.
-        CommitConflict: Another process recorded its end.
+        CommitConflict: Another process recorded the end of the run.
     """
     number = ended.run.run
     if ended.state == "lost":

@@ -1,8 +1,8 @@
-"""Executes a task run from its row in state 'running' to its recorded end. Each statement runs once even after crashes.
+"""Executes a task run, from its row in state 'running' to its recorded end. After a crash, no statement runs twice.
 
-The transaction that publishes a statement also records it as done, and no transaction commits after another
-process took over the run (`RunMark` of `storage.catalog_db.task_rows`). So the row of a run whose process died records
-exactly which statements are done, and the next attempt continues after them.
+The transaction that publishes a statement also records the statement as done, and no transaction commits after another
+process has taken over the run (`RunMark` of `storage.catalog_db.task_rows`). The row of a run whose process died
+therefore records exactly which statements are done, and the next attempt continues after them.
 """
 
 import json
@@ -34,13 +34,13 @@ from snapdb.types import PropertyGraph, RunExport, Task, TaskRun
 from snapdb.types.text import counted
 
 _PATIENCE = 10.0
-"""The number of seconds to wait for a process that is being killed but still holds the lock of the task's runs."""
+"""How many seconds to wait for a process that is being killed but still holds the lock on the task's runs."""
 _PULSE = 0.05
 _EXCERPT = 60
 """The maximum length of a statement in the log, in characters."""
 
 _OpenSession = Callable[[Sequence[str], Disk], DatabaseSession]
-"""Opens the database on a disk, with access only to the database and the given folders."""
+"""Opens the database on a disk, with access to only the database and the given directories."""
 
 _NOT_BY_TASK = """
     > ? AND {version} NOT IN (SELECT own.value FROM runs, json_each(runs.published) own WHERE runs.task = ?)
@@ -56,7 +56,7 @@ _REPLACED = f"""
 _HELD = """
     SELECT coalesce(sum(rows_added - rows_removed), 0) FROM changes WHERE table_id IN (SELECT value FROM json_each(?))
 """
-"""The number of rows that tables had when they were dropped. No change records it."""
+"""The number of rows that tables had when they were dropped, which no change records."""
 
 
 def perform(
@@ -76,12 +76,12 @@ def perform(
         catalog_db: The database in which the run is recorded.
         task: The task.
         run: The row of the run, in state 'running'.
-        stop: A request to stop, which another thread can make.
-        lock: The lock of the task's runs if the caller holds it, or None to acquire it here.
-        now: Returns the time in microseconds since 1970 UTC.
+        stop: The request to stop, which another thread can make.
+        lock: The lock on the task's runs if the caller holds it, or None to acquire it here.
+        now: Returns the current time in microseconds since 1970 UTC.
 
     Returns:
-        The end of the run, with the error of its body, or the disk error that prevented recording the end.
+        The end of the run, with the error of its body or the disk error that prevented the end from being recorded.
     """
     own: RunLock | None = None
     caught: BaseException | None = None
@@ -147,7 +147,7 @@ class _Attempt:
         text = rendered(task.body, values, task.folder)
         statements = parse(text.text)
         self.progress.total = len(statements)
-        # Neither a retry nor a manual run checks the condition: a retry finishes its body, and a manual run is
+        # Retries and manual runs do not check the condition, because a retry finishes its body and a manual run is
         # explicit.
         asks = run.step == 0 and run.cause == "schedule"
         query = _condition_query(self.catalog_db, task) if asks else None
@@ -171,7 +171,7 @@ class _Attempt:
         return True
 
     def _retain(self, session: DatabaseSession) -> None:
-        """Apply retention. The run has done its work, so an error is only logged."""
+        """Apply the retention rules. The run has done its work, so an error is only logged."""
         try:
             self.watch.check()
             with session.reading() as context:
@@ -190,7 +190,7 @@ class _Attempt:
         self.progress.kept = self._step()
         text = None if error is None else self._error_text(error)
         if text is not None and 0 < self.progress.total <= self.progress.kept:
-            # An error after the last publication undoes nothing, so the run succeeded.
+            # An error after the last publication does not undo anything, so the run succeeded.
             self.progress.lines.append(f"after the last statement: {text}")
             text = None
         elif text is not None:
@@ -215,7 +215,7 @@ class _Attempt:
         try:
             with self.catalog_db.reading() as connection:
                 row = RunRows(connection).find(self.run)
-        except SnapdbError:  # its end cannot be recorded either
+        except SnapdbError:  # the run's end cannot be recorded either
             return self.run.step
         return self.run.step if row is None else row.step
 
@@ -224,8 +224,8 @@ class _Attempt:
 class _Body:
     """Runs the remaining statements of a task for one attempt of a run.
 
-    A statement that commits to the catalog is recorded as done in the same transaction. An export is renamed outside of
-    the catalog, so its folder is recorded first, in a row of exports, by which a later attempt recognises it.
+    A statement that commits to the catalog is recorded as done in the same transaction. An export is renamed outside
+    the catalog, so its directory is first recorded in a row of `exports`, by which a later attempt recognises it.
     """
 
     catalog_db: CatalogDb
@@ -243,7 +243,7 @@ class _Body:
         Args:
             session: The session of the run.
             statements: All statements of the body.
-            disk: The disk of the session, which counts bytes.
+            disk: The session's disk, which counts bytes.
 
         Raises:
             QueryError: The run was stopped (code 'interrupted'), or a statement failed.
@@ -259,7 +259,7 @@ class _Body:
             self.watch.check()
             self.progress.statement = mark.statement = number
             started = time.perf_counter()
-            # The folder was renamed before an earlier attempt ended, so this statement is done.
+            # An earlier attempt renamed the directory before it ended, so this statement is done.
             if any(_stands(export) for export in before if export.statement == number):
                 rows, text = 0, "its folder was written by an earlier attempt"
             else:
@@ -292,7 +292,7 @@ class _Body:
         self.progress.lines.append(f"{number} {short}: {outcome} ({seconds:.2f} s)")
 
     def _note_done(self, own: CatalogDb, number: int) -> None:
-        """Record as done a statement that committed nothing."""
+        """Record a statement that did not commit anything as done."""
         with own.reading() as connection:
             row = RunRows(connection).find(self.run)
         if row is None or row.step < number:
@@ -300,7 +300,7 @@ class _Body:
                 pass  # an empty transaction, because the mark is written at the end of one
 
     def _leaving(self, source: Path, target: Path) -> None:
-        """Record a file before it is renamed outside the database. Raise CommitConflict if the run was taken over."""
+        """Record a file before it is renamed outside the database. Raises CommitConflict if the run was taken over."""
         if target.is_relative_to(self.catalog_db.db_dir.path) or is_hidden_beside(target):
             return
         manifest, statement = source / MANIFEST, self.progress.statement
@@ -313,7 +313,7 @@ class _Body:
 
 
 def _stands(export: RunExport) -> bool:
-    """Return whether an export's folder is complete, which means that it contains this statement's manifest."""
+    """Return whether an export's directory is complete, which means that it contains this statement's manifest."""
     manifest = Path(export.path) / MANIFEST
     return manifest.is_file() and hash_file(manifest)[1] == export.sha256
 

@@ -27,13 +27,13 @@ _UNITS = (
 _Reason = Literal["terminated", "interrupted", "timeout"]
 
 _PULSE = 0.05
-"""The number of seconds between two checks, and between two interrupts. An interrupt that arrives before a statement
-starts has no effect, so it is repeated."""
+"""The number of seconds between two checks and between two interrupts. An interrupt that arrives before a statement
+starts has no effect, so interrupts are repeated."""
 
 
 @dataclass(slots=True)
 class RunProgress:
-    """The progress of a run, and the statements that stopping it now would roll back."""
+    """The progress of a run, and the statements that would be rolled back if it were stopped now."""
 
     total: int = 0
     """The number of statements of the body, or 0 if it has not been parsed yet."""
@@ -66,7 +66,7 @@ class RunProgress:
         self.rows, self.pending, self.begun = self.rows + self.pending, 0, 0
 
     def stopped(self, why: _Reason, task: Task) -> str:
-        """Return the message of a run that was stopped."""
+        """Return the error message of a stopped run."""
         ends: dict[_Reason, str] = {
             "timeout": f"stopped after {_duration(task.timeout or 0)}, its timeout",
             "terminated": "stopped: the scheduler is shutting down",
@@ -75,7 +75,7 @@ class RunProgress:
         return f"{ends[why]}; {self._left()}"
 
     def failed(self, error: BaseException) -> str:
-        """Return the message of a run that failed, in one line. The whole error is added to the log."""
+        """Return the error message of a failed run as one line. The full error is added to the log."""
         place = f"statement {self.statement} of {self.total}: " if self.under_way and self.total > 1 else ""
         if isinstance(error, SnapdbError):
             self.lines.append(error.report())
@@ -120,18 +120,18 @@ class Stop:
     """A request to stop a run. Any thread can make it at any time. It cannot be withdrawn."""
 
     def __init__(self, requested: threading.Event | None = None, why: _Reason = "interrupted") -> None:
-        """Create a request. Setting the `requested` event also makes the request, with the given reason."""
+        """Create a request. Setting the `requested` event makes the request with the given reason."""
         self.requested = threading.Event() if requested is None else requested
         self.why: _Reason = why
 
     def request(self, why: _Reason) -> None:
-        """Stop the run soon. The current statement is rolled back."""
+        """Request that the run stops soon. The current statement is rolled back."""
         self.why = why
         self.requested.set()
 
 
 class Watch:
-    """Interrupts the statement in the block, repeatedly until it ends, once a stop is requested or the time is up::
+    """Interrupts the statement in the block repeatedly until it ends, once a stop is requested or the time is up::
 
     with Watch(stop, 60.0) as watch:
         watch.interrupt = db.interrupt
@@ -140,7 +140,7 @@ class Watch:
     """
 
     def __init__(self, stop: Stop, seconds: float | None) -> None:
-        """Start the timeout, or none if `seconds` is None."""
+        """Start the timeout, unless `seconds` is None."""
         self._stop = stop
         self._deadline = None if seconds is None else time.monotonic() + seconds
         self._over = threading.Event()
@@ -209,9 +209,9 @@ class Ended:
     retry: int | None = None
     """The time of the next attempt, in microseconds since 1970 UTC, or None if the run is not retried."""
     interrupted: bool = False
-    """Whether Ctrl-C ended it."""
+    """Whether Ctrl-C ended the attempt."""
     recorded: bool = False
-    """Whether the end is in the run's row. If the disk was full, `record` can write it later."""
+    """Whether the end is recorded in the run's row. If the disk was full, `record` can write it later."""
 
 
 def _retry_delay(attempt: int) -> int:
@@ -271,14 +271,14 @@ def settle_abandoned(
 ) -> Ended | None:
     """Record the end of a run whose process died. Return None if that process still holds its lock.
 
-    Everything that it committed is kept. If that was the whole body, the run succeeded.
+    Everything that the run committed is kept. If that was the whole body, the run succeeded.
 
     Args:
         catalog_db: The catalog.
         task: The current task, or None if it was dropped.
         run: The run.
         now: The time in microseconds since 1970 UTC.
-        error: How its process ended, if known.
+        error: How the run's process ended, if known.
         state: The final state, unless all statements are done.
 
     Raises:
@@ -299,7 +299,7 @@ def settle(
     error: str | None = None,
     state: Literal["failed", "timeout"] = "failed",
 ) -> Ended:
-    """Record the end of a run whose process died. The caller holds the lock of the task's runs."""
+    """Record the end of a run whose process died. The caller holds the lock on the task's runs."""
     with catalog_db.reading() as connection:
         row = RunRows(connection).find(run)
         rows, size = _brought(connection, () if row is None else row.published)
@@ -317,7 +317,7 @@ def settle(
 
 
 def _brought(connection: sqlite3.Connection, versions: Sequence[int]) -> tuple[int, int]:
-    """Return the rows that versions added and removed, and the bytes of their table files."""
+    """Return the number of rows that versions added and removed, and the number of bytes in their table files."""
     marks = ", ".join("?" * len(versions))
     rows = f"SELECT coalesce(sum(rows_added + rows_removed), 0) FROM changes WHERE version IN ({marks})"
     size = f"SELECT coalesce(sum(bytes), 0) FROM segments WHERE added IN ({marks})"
