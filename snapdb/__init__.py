@@ -8,7 +8,7 @@
         for batch in stream:
             ...
 
-Importing the package loads no engine: each public name is imported on first use (PEP 562).
+Importing the package does not load an engine, because each public name is imported on first use (PEP 562).
 """
 
 from __future__ import annotations

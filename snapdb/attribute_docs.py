@@ -12,11 +12,11 @@ _WIDTH = 88
 
 
 def document_attributes(cls: _Class) -> _Class:
-    """Append a Google-style Attributes section to the docstring of a class, and return the class.
+    """Append a Google-style Attributes section to a class's docstring, and return the class.
 
-    Python discards the string below an attribute, so the section is built from the source when `__doc__` is first read,
-    and importing the class costs nothing. Classes with a metaclass get it immediately, because pydoc reads their
-    dictionary. Without source code, or under `python -OO`, the docstring does not change.
+    Python discards the string below an attribute, so the section is built from the source code. This is done when
+    `__doc__` is first read, so that imports remain fast. Classes with a metaclass receive the section immediately,
+    because pydoc reads their dictionary. Without source code or under `python -OO`, the docstring is unchanged.
 
     >>> from snapdb.loading.source import Share
     >>> print(Share.__doc__)  # doctest: +ELLIPSIS
@@ -62,7 +62,7 @@ def _with_section(text: str, cls: type) -> str:
 
 
 def _attributes(definition: ast.ClassDef) -> Mapping[str, tuple[str, str]]:
-    """Map each annotated public name of the class body to its type and docstring."""
+    """Map each annotated public name in the class body to its type and docstring."""
     return {
         node.target.id: (ast.unparse(node.annotation), doc)
         for node, doc in _with_docstrings(definition.body)

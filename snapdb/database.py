@@ -53,12 +53,12 @@ def connect(
         path: The database directory, whose parent directory must exist. If None, a temporary database is created. It is
             removed when it is closed.
         read_only: Never write to the database. COPY … TO can still write files elsewhere, subject to `folders`.
-        verify: First compare every file with its SHA-256 digest, which reads all of them.
+        verify: First check the SHA-256 digest of every file, which reads all files.
         threads: The number of threads for queries, builds and streams. Defaults to one per core. It never affects
             results.
         folders: The only directories and files, besides the database itself, that statements may read and write. A
-            directory that does not exist yet must end with a slash. By default, statements may access everything that
-            the process may access.
+            directory that does not exist yet must end with a slash. By default, statements can access everything that
+            the process can access.
 
     Returns:
         The open database. Close it, or use it as a context manager.
@@ -80,8 +80,8 @@ def connect(
 class Database:
     """An open database directory: its tables, graphs, snapshots and samplers.
 
-    `snapdb.connect` returns one. Use it as a context manager, or call `close`. Several processes may read and write
-    the same directory at once.
+    `snapdb.connect` returns one. Use it as a context manager, or call `close`. Several processes can read and write the
+    same directory at the same time.
 
     Examples:
         >>> import snapdb
@@ -101,7 +101,7 @@ class Database:
     """
 
     temporary: bool
-    """Whether the database was opened without a path, and is removed when it is closed."""
+    """Whether the database was opened without a path. If so, it is removed when it is closed."""
 
     def __init__(
         self,
@@ -122,15 +122,16 @@ class Database:
             verify: See `connect`.
             threads: See `connect`.
             folders: See `connect`. The paths must be absolute.
-            rules: The optimizer rules, or None for all of them. Fewer rules give the same results more slowly.
-            disk: Performs all file operations. Tests pass one that fails.
+            rules: The optimizer rules, or None for all of them. Omitting rules makes statements slower, but does not
+                change results.
+            disk: The object that performs all file operations. Tests pass one that fails.
         """
         if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
             raise ValueError(f"threads must be 1 or more, or None for all cores, found {threads!r}")
         self.temporary = path is None
         own = Path(tempfile.mkdtemp(prefix="snapdb-")) if path is None else Path(path)
         self._process = os.getpid()
-        # Also at exit, so that no temporary database is left behind if the program does not close it.
+        # This also runs at exit, so that no temporary database is left behind if the program does not close it.
         self._remove = weakref.finalize(self, _remove, own, self._process) if self.temporary else None
         self._session = DatabaseSession(
             own, read_only=read_only, verify=verify, threads=threads, folders=folders, rules=rules, disk=disk
@@ -144,9 +145,9 @@ class Database:
 
     @property
     def progress(self) -> Progress | None:
-        """A function that long operations call with the current step and its completed share.
+        """A function that long operations call with the current step and its completed fraction.
 
-        The share is between 0 and 1, or None if it is unknown. If the function is None, progress is not reported.
+        The fraction is between 0 and 1, or None if it is unknown. If the function is None, progress is not reported.
         """
         return self._session.progress
 
@@ -189,7 +190,7 @@ class Database:
             params: The values of the parameters of all statements.
 
         Returns:
-            One result per statement, read completely.
+            One result per statement. All rows have been read.
 
         Raises:
             SnapdbError: A statement failed. The statements before it have taken effect, unless a transaction encloses
@@ -215,15 +216,15 @@ class Database:
     def reading(
         self, params: Parameters = None, *, committed: bool = False
     ) -> AbstractContextManager[ExecutionContext]:
-        """Return an execution context for a block that only reads. No file of the catalog is removed in the block."""
+        """Return an execution context for a block that only reads. No file in the catalog is removed meanwhile."""
         return self._session.reading(params, committed=committed)
 
     @contextmanager
     def transaction(self, message: str | None = None) -> Iterator[Self]:
         """Run the statements of a `with` block in one transaction.
 
-        It commits when the block succeeds, and rolls back when the block raises. The changes become one version, or
-        none at all.
+        The transaction commits if the block succeeds, and rolls back if the block raises an exception. The changes
+        become a single version, or are discarded.
 
         Args:
             message: The message of the version. Defaults to the joined messages of the statements.
@@ -269,25 +270,28 @@ class Database:
                 single word is always a name. A sampler's EPOCHS clause has no effect here, because each iteration is
                 one epoch.
             threads: The number of threads that build batches. Defaults to one per core, or to two if a GPU samples.
-                With 0, the iterating thread builds them. Batches and their order do not depend on it.
+                With 0, the iterating thread builds them. Batches and their order do not depend on this number.
             device: The device of the tensors, such as 'cpu' or 'cuda:0'. Defaults to the ON clause of the statement, or
                 to the CPU.
-            rank: The number of this process among the `world_size` processes that share the stream. Together they
-                yield each batch once, so ranks may differ by one batch unless `drop_last` or `pad` is set.
+            rank: The number of this process among the `world_size` processes that share the stream. Together they yield
+                each batch once, so the number of batches can differ by one between ranks unless `drop_last` or `pad` is
+                set.
             world_size: The number of processes that share the stream.
-            drop_last: Omit a last batch with fewer seeds than BATCH, and batches that not every rank would get.
+            drop_last: Omit the last batch if it has fewer seeds than BATCH, and any batches that only some ranks would
+                receive.
             pad: Repeat the epoch's first batches for ranks that would have one batch fewer. `batch.padding` marks them.
             transform: A pure function of a batch. The stream yields its results instead of batches. It runs on the
                 thread that built the batch, or on the consumer's thread if batches are copied to a GPU.
             seeds: A different seed set for the same sampler: a SELECT, or ids as a tensor, array, list or Arrow array.
-            prefetch: The number of batches that may be complete or in progress. Defaults to one more than the threads.
+            prefetch: The number of batches that may be complete or in progress. Defaults to the number of threads plus
+                one.
             memory: The memory limit for scratch buffers and for batches that are complete or in progress, in bytes or
                 as a size such as '2GB'. Defaults to the statement's WITH (memory = …), or to no limit.
             ids: The dtype of node ids in batches (`n_id`, `edge_index` and all other local ids): 'int32' or 'int64'.
                 Defaults to the statement's WITH (ids = …), or to int64.
-            zero_copy: If batches are copied to a GPU, let it read features that exceed its memory directly from
-                page-locked host memory, which requires a copy of them. By default, threads gather their rows. Requires
-                Triton.
+            zero_copy: If batches are copied to a GPU, let the GPU read features that do not fit into its memory
+                directly from page-locked host memory. This requires a copy of these features, and Triton. By default,
+                threads gather the feature rows.
             params: The values of the statement's parameters: a mapping for `$name`, or a sequence for `?`.
             follow: Start each epoch with the newest publication of the snapshot, like `stream.renew()`. Not supported
                 with several ranks.
@@ -297,9 +301,10 @@ class Database:
 
         Raises:
             ParseError: The text is not a SAMPLE statement.
-            BindError: There is no such sampler, or a name in the statement does not exist.
+            BindError: The sampler or a name in the statement does not exist.
             DataError: A seed is not in the snapshot.
-            InputError: The device is not available, the memory limit is too low, or 'int32' does not fit the snapshot.
+            InputError: The device is not available, the memory limit is too low, or 'int32' is too small for the
+                snapshot.
         """
         return samples.open_stream(
             self._session,
@@ -327,9 +332,9 @@ class Database:
         """Wait until a snapshot is published that is newer than a given publication.
 
         Args:
-            snapshot: The name of the snapshot, which need not exist yet.
+            snapshot: The name of the snapshot, which does not have to exist yet.
             newer_than: A publication that this method or `stream.published` returned, a version, or a time. By default,
-                any publication counts. A REFRESH that changes nothing publishes nothing.
+                any publication counts. A REFRESH without changes does not publish anything.
             timeout: The maximum number of seconds to wait, or None to wait until `interrupt` is called.
 
         Returns:
@@ -351,9 +356,9 @@ class Database:
         seeds: object = None,
         params: Parameters = None,
     ) -> loading.Batch:
-        """Build a batch of an earlier stream again, bit for bit.
+        """Rebuild a batch of an earlier stream, bit for bit.
 
-        `snapdb.replay` documents the arguments and the errors. It also opens the database.
+        The arguments and errors are documented in `snapdb.replay`, which also opens the database.
         """
         return samples.replay_batch(self._session, lineage, batch, epoch, seeds, params)
 
@@ -363,8 +368,8 @@ class Database:
 
         Args:
             lineage: `batch.lineage` or `stream.lineage`.
-            batch: The number of the batch within its epoch, counted over all ranks: `batch.index[1]`.
-            epoch: The number of the epoch. Defaults to the epoch of the lineage.
+            batch: The batch number within the epoch, counted over all ranks: `batch.index[1]`.
+            epoch: The epoch number. Defaults to the lineage's epoch.
         """
         return samples.replay_rows(self._session, lineage, batch, epoch)
 
@@ -393,14 +398,14 @@ class Database:
             snapshot: The name of the snapshot.
             into: The name of a table for keys and outputs, which is written as one version. By default, no table is
                 written.
-            replace: Replace an existing table with this name. Otherwise the name must be free.
+            replace: Replace an existing table with this name. By default, the name must not be in use.
             column: The name of the table's output column.
             node_type: The vertex type of the outputs. Defaults to the only vertex type.
-            layers: The model as functions of (batch, x), where x has the states of the batch's nodes (a dict by type
-                if there are several types). Each function returns the next states of the seeds. Defaults to the layers
-                of `model`.
-            fanout: The edges along which messages are passed, as in FANOUT, all of them FULL. Defaults to all edges
-                that lead to a vertex.
+            layers: The model as functions of (batch, x), where x contains the states of the batch's nodes (a dict by
+                type if there are several types). Each function returns the next states of the seeds. Defaults to the
+                layers of `model`.
+            fanout: The edges along which messages are passed, in the syntax of FANOUT. All counts must be FULL.
+                Defaults to all incoming edges.
             transform: A function applied to the features that the first layer reads.
             batch: The number of vertices per batch.
             threads: The number of threads that build batches. Defaults to one per core.
@@ -411,7 +416,7 @@ class Database:
 
         Raises:
             BindError: A name does not exist, or the table already exists.
-            InputError: The model's layers are not known, or do not return one row per seed.
+            InputError: The model's layers are unknown, or do not return one row per seed.
         """
         wanted = samples.Inference(
             snapshot,
@@ -435,7 +440,7 @@ class Database:
         The snapshot's files are kept until the result's lease is released.
 
         Raises:
-            BindError: There is no such snapshot.
+            BindError: The snapshot does not exist.
             CorruptError: One of its files is missing or damaged.
         """
         return samples.open_named_snapshot(self._session, name)
@@ -457,7 +462,7 @@ class Database:
         self._session.sources[name] = as_source(data)
 
     def names(self) -> Vocabulary:
-        """Return all names that statements can use, by kind, for completion; cached until one of them changes."""
+        """Return all names that statements can use, by kind, for completion. The result is cached until one changes."""
         catalog, sources = self._session.catalog(), tuple(map(id, self._session.sources.values()))
         if self._named is None or self._named[0] is not catalog or self._named[1] != sources:
             store = self._session.store
@@ -466,7 +471,7 @@ class Database:
         return self._named[2]
 
     def interrupt(self) -> None:
-        """Stop the running statement, from another thread or a signal handler. It raises QueryError 'interrupted'."""
+        """Stop the running statement from another thread or a signal handler. It raises QueryError 'interrupted'."""
         self._session.interrupt()
 
     def close(self) -> None:

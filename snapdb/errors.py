@@ -63,7 +63,7 @@ class SnapdbError(Exception):
     code: str = "error"
     """A stable identifier for programs. `SELECT * FROM snapdb.errors` lists all codes."""
     retryable: bool = False
-    """Whether the same statement may succeed later."""
+    """Whether the same statement can succeed later."""
     placed: bool = True
     """Whether the error concerns the text of the statement rather than the database or the machine."""
     message: str
@@ -99,13 +99,13 @@ class SnapdbError(Exception):
 
     @property
     def line(self) -> int | None:
-        """The line of the position, from 1, or None if the error has no position."""
+        """The line number, starting at 1, or None if the error has no position."""
         place = self._place()
         return None if place is None else self._before(place).count("\n") + 1
 
     @property
     def column(self) -> int | None:
-        """The column of the position in its line, from 1, or None if the error has no position."""
+        """The column number, starting at 1, or None if the error has no position."""
         place = self._place()
         return None if place is None else len(self._before(place).rpartition("\n")[2]) + 1
 
@@ -122,7 +122,7 @@ class SnapdbError(Exception):
         return f"{headline}\n{_excerpt(self.text, self.span)}"
 
     def report(self) -> str:
-        """Return the class, the message and the position, as the command line shows the error.
+        """Return the class, the message and the position, in the form that the command line shows.
 
         >>> WaitTimeout("waited 5 s for snapshot now").report()
         'WaitTimeout: waited 5 s for snapshot now'
@@ -134,7 +134,7 @@ class SnapdbError(Exception):
 
 
 def report(error: BaseException) -> str:
-    """Return the text of any error for a log. For snapdb's own errors, the text begins with the class."""
+    """Return the text of any error for a log. For snapdb's own errors, the text begins with the class name."""
     return error.report() if isinstance(error, SnapdbError) else str(error)
 
 
@@ -143,7 +143,7 @@ _R = TypeVar("_R")
 
 
 def brief_traceback(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Decorate a public function so that tracebacks of snapdb's errors end at its call, where the mistake is.
+    """Decorate a public function so that tracebacks of snapdb errors end at the call to it, where the mistake is.
 
     Errors from the database directory and the operating system keep their cause. If SNAPDB_TRACEBACK is set in the
     environment, tracebacks are complete.
@@ -167,12 +167,12 @@ def _rebuild(kind: type[SnapdbError], message: str, span: Span | None, text: str
 
 
 def _start(text: str, span: Span) -> int:
-    """Return the index at which the position begins. The end of a text is before its trailing empty lines."""
+    """Return the index at which the position begins. Trailing empty lines do not count as part of the text."""
     return min(max(span.start, 0), len(text.rstrip()))
 
 
 def _excerpt(text: str, span: Span, width: int = 100) -> str:
-    """Return the line that contains the span, with carets under it. Long lines are cut around the position."""
+    """Return the line that contains the span, with carets under it. Long lines are truncated around the position."""
     start = _start(text, span)
     head = text.rfind("\n", 0, start) + 1
     tail = text.find("\n", start)
@@ -188,7 +188,7 @@ def _excerpt(text: str, span: Span, width: int = 100) -> str:
 
 
 _LONGEST = 2000
-"""The maximum number of characters shown of a message, which may contain a value or name of any length."""
+"""The maximum displayed length of a message, which can contain a value or name of any length."""
 
 
 def _cut(message: str) -> str:
@@ -302,7 +302,7 @@ class CommitConflict(SnapdbError):  # noqa: N818 -- a lost race is a conflict, n
 
 
 def moved(what: str, *, code: str, more: str = "") -> CommitConflict:
-    """Return the conflict of a statement that lost a race with another writer, with the hint to run it again.
+    """Return the error for a statement that lost a race with another writer, with the hint to run it again.
 
     Args:
         what: The message.

@@ -1,4 +1,4 @@
-"""Ctrl-C that stops the running statement, even while the main thread executes native code."""
+"""Lets Ctrl-C stop the running statement, even while the main thread executes native code."""
 
 import contextlib
 import signal
@@ -9,7 +9,7 @@ from types import FrameType
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _AGAIN = 0.1
-"""The seconds between two requests to stop."""
+"""The number of seconds between two requests to stop."""
 _STOPPING = frozenset({signal.SIGINT, *_ENDING})
 
 
@@ -17,9 +17,9 @@ _STOPPING = frozenset({signal.SIGINT, *_ENDING})
 def interruptible(stop: Callable[[], None]) -> Iterator[threading.Event]:
     """Call `stop` and set the yielded event when Ctrl-C is pressed inside the block.
 
-    Python runs its signal handlers only between two bytecodes, and a kernel or a query can run for minutes without
-    returning to the interpreter. A thread therefore reads the wake-up socket, to which the C-level handler writes
-    immediately. A second Ctrl-C raises KeyboardInterrupt as usual.
+    Python runs its signal handlers only between bytecode instructions, but a kernel or a query can run for minutes
+    without returning to the interpreter. A thread therefore reads the wake-up socket, to which the C-level handler
+    writes immediately. A second Ctrl-C raises KeyboardInterrupt as usual.
 
     If SIGTERM and SIGHUP have handlers, these signals also call `stop`, and their handlers run after the block, because
     native code may swallow the exceptions that they raise. Outside the main thread the function has no effect.
@@ -57,7 +57,7 @@ def interruptible(stop: Callable[[], None]) -> Iterator[threading.Event]:
 
 
 def _watch(listening: socket.socket, stop: Callable[[], None]) -> None:
-    """Call `stop` on a signal, repeatedly until the block ends: a statement that has not begun misses a call."""
+    """Call `stop` on a signal, repeatedly until the block ends, because a statement that has not begun misses it."""
     while True:
         try:
             numbers = listening.recv(64)

@@ -1,4 +1,4 @@
-"""A data module for Lightning: one sampler, and one seed set for each stage of the trainer.
+"""A data module for Lightning, with one sampler and one seed set per trainer stage.
 
     from snapdb.lightning import SnapDataModule
 
@@ -60,8 +60,8 @@ else:
 class StageLoader(Iterable[Any]):
     """The batches of one stage of a trainer. Each iteration yields the trainer's current epoch.
 
-    It counts the batches that the training loop consumed, even if DataLoader workers build them, so its state can be
-    saved and loaded in the middle of an epoch.
+    It counts the batches that the training loop has consumed, even if DataLoader workers build them, so its state can
+    be saved and loaded in the middle of an epoch.
     """
 
     stream: BatchStream[Any]
@@ -79,9 +79,10 @@ class StageLoader(Iterable[Any]):
 
         Args:
             stream: The stream of batches.
-            epoch: A function that returns the trainer's current epoch. It returns None without a trainer, and each
-                iteration then yields the next epoch.
-            num_workers: The number of DataLoader workers that build batches; 0 uses threads of this process.
+            epoch: A function that returns the trainer's current epoch, or None if there is no trainer. In that case,
+                each iteration yields the next epoch.
+            num_workers: The number of DataLoader workers that build batches. With 0, threads of this process build
+                them.
             pin_memory: Whether to copy batches into page-locked memory.
         """
         self.stream = stream
@@ -100,7 +101,8 @@ class StageLoader(Iterable[Any]):
         here, epoch = self.stream.lineage["epoch"], self._epoch()
         if epoch is None:
             epoch = here + 1 if self._taken else here
-        # The workers are forked below from the current state of the stream, and their reads do not advance it.
+        # The workers are forked below with the current state of the stream. Their reads do not advance it in this
+        # process.
         if self._taken or epoch != here:
             self.stream.set_epoch(epoch)
         self._taken = 0
@@ -114,10 +116,11 @@ class StageLoader(Iterable[Any]):
         return {**self.stream.state_dict(consumed=self._taken), "ranks": ranks}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume from a saved position: the next iteration yields the rest of that epoch if the trainer is in it.
+        """Resume from a saved position. The next iteration yields the rest of that epoch if the trainer is in it.
 
         Raises:
-            InputError: The state belongs to another stream, or was saved in mid-epoch with a different number of ranks.
+            InputError: The state belongs to another stream, or was saved in the middle of an epoch with a different
+                number of ranks.
         """
         self.stream.load_state_dict(state)
         self._taken, here = 0, self.stream.sharing.world_size
@@ -131,12 +134,12 @@ class StageLoader(Iterable[Any]):
 
 @document_attributes
 class SnapDataModule(LightningDataModule):
-    """A LightningDataModule whose stages read one sampler, each with its own seed set.
+    """A LightningDataModule whose stages share one sampler and have separate seed sets.
 
-    Training reads the trainer's epochs and resumes in mid-epoch from a checkpoint. Validation, test and prediction
-    always read epoch 0, so equal weights give equal scores. The ranks share each epoch and get the same number of
-    batches: a rank that would have one fewer repeats one of the epoch's first batches, with `batch.padding` set to
-    True.
+    Training uses the trainer's epochs, and can resume in the middle of an epoch from a checkpoint. Validation, testing
+    and prediction always use epoch 0, so that equal weights yield equal scores. The ranks share each epoch and receive
+    the same number of batches. A rank that would have one batch fewer repeats one of the epoch's first batches, with
+    `batch.padding` set to True.
     """
 
     path: Path
@@ -144,10 +147,10 @@ class SnapDataModule(LightningDataModule):
     sampler: str
     """The sampler's name, or a SAMPLE statement."""
     seeds: dict[str, Any]
-    """Stage ('train', 'val', 'test', 'predict') → its seeds, or None. For 'train', None means the sampler's own seeds.
+    """The seeds by stage ('train', 'val', 'test', 'predict'), or None. For 'train', None means the sampler's own seeds.
     """
     drop_last: bool
-    """Whether training skips the batches that not every rank would get."""
+    """Whether training skips the batches that only some ranks would receive."""
 
     def __init__(
         self,
@@ -173,10 +176,11 @@ class SnapDataModule(LightningDataModule):
             val: The validation seeds, or None for no validation.
             test: The seeds of `trainer.test`.
             predict: The seeds of `trainer.predict`.
-            num_workers: The number of DataLoader workers that build batches; 0 uses threads of this process, which
-                avoids copies.
+            num_workers: The number of DataLoader workers that build batches. With 0, threads of this process build
+                them, which avoids copies.
             pin_memory: Whether a DataLoader copies batches into page-locked memory.
-            drop_last: Whether training skips the batches that not every rank would get, instead of repeating batches.
+            drop_last: Whether training skips the batches that only some ranks would receive, instead of repeating
+                batches.
             options: Additional arguments of `db.stream`: threads, device, transform, prefetch, memory, params.
         """
         super().__init__()
@@ -211,7 +215,7 @@ class SnapDataModule(LightningDataModule):
         return self._evaluated("test")
 
     def predict_dataloader(self) -> StageLoader:
-        """Return the loader for the prediction seeds. `batch.input_id` has each seed's position in the seed set."""
+        """Return the loader for the prediction seeds. `batch.input_id` contains their positions in the seed set."""
         return self._evaluated("predict")
 
     def state_dict(self) -> dict[str, Any]:
@@ -219,7 +223,7 @@ class SnapDataModule(LightningDataModule):
         return {"train": self._loaders["train"].state_dict()} if "train" in self._loaders else {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Resume training from a checkpoint: the next training loader yields the rest of its epoch."""
+        """Resume training from a checkpoint. The next training loader yields the rest of its epoch."""
         self._resumed = state_dict.get("train")
 
     def teardown(self, stage: str | None = None) -> None:
@@ -260,13 +264,13 @@ class SnapDataModule(LightningDataModule):
         return loader
 
     def _sharing(self, stage: str) -> dict[str, Any]:
-        """Return this process's rank among the trainer's, and its device if the stream can move batches to it."""
+        """Return this process's rank in the trainer, and its device if the stream can move batches to it."""
         drops = stage == "train" and self.drop_last
         shares: dict[str, Any] = {"drop_last": drops, "pad": not drops}
         if self.trainer is None:
             return shares
         device = self.trainer.strategy.root_device
-        # The stream can move only batches of this process to the GPU; DataLoader workers have no device.
+        # The stream can move only this process's batches to the GPU, because DataLoader workers have no device.
         if device.type == "cuda" and "device" not in self._options and not any(self._loading.values()):
             shares["device"] = str(device)
         return {**shares, "rank": self.trainer.global_rank, "world_size": self.trainer.world_size}

@@ -1,4 +1,4 @@
-"""Batch replay: builds a batch again from its lineage, in the database that the lineage names."""
+"""Batch replay: rebuilds a batch from its lineage, in the database that the lineage specifies."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def replay(
     seeds: object = None,
     params: Parameters = None,
 ) -> Batch:
-    """Build a batch again, bit for bit, from the lineage of any batch of its stream.
+    """Rebuild a batch, bit for bit, from the lineage of any batch of the same stream.
 
     Tables are read at the stream's versions (time travel). If the snapshot has been refreshed, replaced or dropped
     since then, it is rebuilt for this call.
 
     Args:
-        lineage: `batch.lineage` or `stream.lineage`, also after a round trip through JSON, or the lineage in an
+        lineage: `batch.lineage` or `stream.lineage`, possibly after a round trip through JSON, or the lineage in an
             export's manifest.
-        batch: The number of the batch within its epoch, counted over all ranks: `batch.index[1]`.
+        batch: The batch number within the epoch, counted over all ranks: `batch.index[1]`.
         database: The database, or its current path. Defaults to the path in the lineage.
-        epoch: The number of the epoch. Defaults to the lineage's epoch.
+        epoch: The epoch number. Defaults to the lineage's epoch.
         seeds: The ids that `db.stream` received as `seeds`, or None if it received none.
         params: The parameters that `db.stream` received, if the lineage could not record them.
 
@@ -48,7 +48,7 @@ def replay(
 
     Raises:
         InputError: The value is not a lineage or is damaged, or the epoch has no such batch.
-        FormatError: The lineage has a different RNG scheme.
+        FormatError: The lineage has a different random number scheme.
         DatabaseError: The database is not at this path, or the snapshot must be rebuilt and the database is read-only.
         DataError: The seeds differ from those of the stream.
     """

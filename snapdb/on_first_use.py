@@ -44,7 +44,7 @@ def public_names(module: str, kind: type = object) -> Callable[[], list[str]]:
 
     Args:
         module: The module's name.
-        kind: The type of the names to list for a module without `__all__`; `type` omits functions.
+        kind: The type of the names to list for a module without `__all__`. `type` omits functions.
 
     >>> public_names(__name__)()
     ['module_on_first_use', 'on_first_use', 'public_names']

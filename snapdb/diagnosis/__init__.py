@@ -1,4 +1,4 @@
-"""The facts that a bug report needs: versions, devices, memory, the kernel cache and the state of a database.
+"""The information for a bug report: versions, devices, memory, the kernel cache and the state of a database.
 
 A package that cannot be imported and a database that cannot be opened are reported as problems, not raised as errors.
 """

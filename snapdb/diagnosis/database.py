@@ -24,7 +24,7 @@ _COUNTS = (
 
 
 def database_findings(path: Path) -> Iterator[Finding]:
-    """Yield the state of the database at `path`. A database that cannot be read is a problem."""
+    """Yield the state of the database at `path`. A database that cannot be read is reported as a problem."""
     try:
         db_dir = open_db_dir(path, read_only=True, older=True)
         yield free_space("database", "path", db_dir.path, "free space on this disk: VACUUM removes unused files")
@@ -47,7 +47,7 @@ def _files(folder: Path) -> str:
 
 
 def _format(db_dir: DatabaseDir) -> Finding:
-    """Return the format of the catalog, compared with that of this snapdb."""
+    """Return the catalog's format, compared with the format of this snapdb version."""
     with closing(sqlite3.connect(db_dir.catalog_uri, uri=True)) as connection:
         number, _ = read_format(connection)
     if number == FORMAT:

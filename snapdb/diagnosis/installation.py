@@ -1,4 +1,4 @@
-"""The installation: versions of snapdb, Python and the main dependencies, each imported, and the kernel cache."""
+"""The installation: the versions of snapdb, Python and the main dependencies, and the kernel cache."""
 
 import os
 import platform
@@ -17,7 +17,7 @@ _ADVICE = "each process compiles its kernels again, which takes seconds; set NUM
 
 
 def version_findings() -> Iterator[Finding]:
-    """Yield the versions. A package that fails to import is a problem."""
+    """Yield the versions. A package that fails to import is reported as a problem."""
     yield Finding("versions", "snapdb", __version__)
     yield Finding("versions", "Python", f"{platform.python_version()} ({platform.python_implementation()})")
     yield Finding("versions", "platform", platform.platform())
@@ -52,7 +52,7 @@ def _build(torch: Any) -> str:
 
 
 def kernel_findings() -> Iterator[Finding]:
-    """Yield the cache's directory and size. Nothing if numba cannot be imported, which the version findings report."""
+    """Yield the cache's directory and size, or nothing if numba cannot be imported. Version findings report that."""
     try:
         folders: list[Path] | None = import_module("snapdb.kernels.cache_folders").cache_folders()
     except Exception as error:  # a missing or broken numba
