@@ -28,7 +28,7 @@ class Terminated(SystemExit):
 
 @contextlib.contextmanager
 def terminable() -> Iterator[None]:
-    """Raise Terminated at the first SIGTERM or SIGHUP in the block. Ignored signals, as under nohup, stay ignored.
+    """Raise Terminated at the first SIGTERM or SIGHUP in the block. Ignored signals, as under nohup, remain ignored.
 
     Later signals have no effect, because a supervisor may signal both the process and its group.
     """
@@ -119,7 +119,7 @@ class Diagnostics:
             self.say(text)
 
     def say(self, text: str) -> None:
-        """Write a line to stderr. Characters missing from its encoding are escaped."""
+        """Write a line to stderr. Characters that are not in its encoding are escaped."""
         try:
             print(text, file=self.stream, flush=True)
         except UnicodeEncodeError:

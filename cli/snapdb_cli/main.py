@@ -55,7 +55,7 @@ class _Cli(click.Group):
         return super().parse_args(ctx, args)
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run as a program. Errors raised while writing the help are handled like all others."""
+        """Run as a program. Errors raised while the help is written are handled like all other errors."""
         try:
             return super().main(*args, **options)
         except OSError as error:
@@ -195,7 +195,7 @@ def _run(
 
 
 def _check_database(ctx: click.Context, database: Path | None, read_only: bool) -> None:
-    """Raise UsageError for likely mistakes: a misspelt or misplaced command must not create a database."""
+    """Raise UsageError for likely mistakes, because a misspelt or misplaced command must not create a database."""
     if database is None:
         if read_only:
             raise click.UsageError("--read-only needs a database to read", ctx)
@@ -220,7 +220,7 @@ def _check_prompt(output: Path | None, header: bool) -> None:
 
 
 def _open_what_is_closed() -> None:
-    """Redirect a stream that the caller closed (`>&-`) to the null device, because Python's print also ignores it."""
+    """Redirect a stream that the caller closed (`>&-`) to the null device, because print ignores closed streams too."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))

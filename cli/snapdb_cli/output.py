@@ -1,4 +1,4 @@
-"""Writes all results to stdout: as a table for people, or streamed in a machine-readable format."""
+"""Writes results, either as tables for display or streamed in a machine-readable format."""
 
 import json
 import os
@@ -47,7 +47,8 @@ _Writer = Callable[[pa.Schema, Iterable[pa.RecordBatch], OutputStyle], Iterator[
 """Yields pieces of text for a schema and its batches. The first piece does not depend on a batch."""
 
 _FLAT = Spelling(str, "", " ", PLAIN.not_finite, nested=JSON)
-"""Values of delimited files: as in tables, but blobs are bare hexadecimal digits and nested values are strict JSON."""
+"""The spelling of values in delimited files: as in tables, except that blobs are bare hexadecimal digits and nested
+values are strict JSON."""
 
 
 def _rows(batch: pa.RecordBatch, spelling: Spelling) -> Iterator[tuple[str | None, ...]]:
@@ -241,10 +242,10 @@ _Piece = TypeVar("_Piece", str, bytes)
 
 @runtime_checkable
 class _Pager(Protocol):
-    """A stream that may show a result in a pager."""
+    """A stream that can show a result in a pager."""
 
     waited: float
-    """The number of seconds this process has waited for the pager so far."""
+    """The number of seconds that this process has waited for the pager so far."""
 
     def takes_wide(self, lines: int) -> bool:
         """Return whether the next result, which has `lines` lines, may be wider than the screen."""
@@ -285,7 +286,7 @@ class Output:
 
     @property
     def waited(self) -> float:
-        """The seconds this process has waited so far for readers of results, such as a pager."""
+        """The number of seconds that this process has waited so far for readers of results, such as a pager."""
         return self._stdout.waited if isinstance(self._stdout, _Pager) else 0.0
 
     def write(
@@ -384,7 +385,7 @@ class Output:
 
 
 def _begun(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-    """Compute the first batch and return all of them, so that a statement that fails immediately writes nothing."""
+    """Compute the first batch and return all batches, so that nothing is written if a statement fails immediately."""
     rest = iter(batches)
     first = next(rest, None)
     return rest if first is None else chain([first], rest)
@@ -401,7 +402,7 @@ def _send(pieces: Iterator[_Piece], put: Callable[[_Piece], object], before: Cal
 def _put(stream: TextIO, piece: str) -> None:
     try:
         stream.write(piece)
-    except UnicodeEncodeError:  # a stdout whose encoding lacks a character, such as LC_ALL=C without UTF-8 mode
+    except UnicodeEncodeError:  # stdout's encoding lacks a character, as with LC_ALL=C without UTF-8 mode
         stream.write(piece.encode("ascii", "backslashreplace").decode("ascii"))
 
 
@@ -416,7 +417,7 @@ def _draws_boxes(stream: TextIO) -> bool:
 def _records(
     schema: pa.Schema, batches: Iterable[pa.RecordBatch], null: str, spelling: Spelling, total: int | None = None
 ) -> Iterator[str]:
-    """Yield one line per value, for rows that are too wide for a table. `total` is the number of all rows, if known."""
+    """Yield one line per value, for rows that are too wide for a table. `total` is the total row count, if known."""
     width = max((len(name) for name in schema.names), default=0)
     number = 0
     for batch in batches:

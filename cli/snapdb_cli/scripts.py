@@ -42,8 +42,8 @@ def steps(
 ) -> tuple[list[ScriptStep], ExitCode]:
     """Return the statements of all texts in order, and OK if all are valid. Each text is paired with its file name.
 
-    Errors are reported. The caller should then run nothing, except with `keep_going`, which still returns the valid
-    statements.
+    Errors are reported. If there are any, the caller should not run anything unless `keep_going` is set, in which case
+    the valid statements are still returned.
     """
     parsed: list[ScriptStep] = []
     code = ExitCode.OK

@@ -25,7 +25,7 @@ class _Front(Protocol):
     """The prompt, which asks the user to confirm statements."""
 
     def confirm(self, statement: Statement) -> bool:
-        """Return whether a typed statement should run. Statements from files need no confirmation."""
+        """Return whether a typed statement should run. Statements from files do not require confirmation."""
 
     def abandon(self) -> None:
         """Discard the output of a result that ended before its last row."""

@@ -50,7 +50,7 @@ def _pager_command(setting: str) -> str | None:
 
 
 class Pager(io.TextIOBase):
-    """A stdout that starts a pager once a result exceeds the height of the terminal.
+    """A stdout that starts a pager once a result exceeds the terminal height.
 
     A result ends with `flush`, which waits for the pager.
     """
@@ -94,7 +94,7 @@ class Pager(io.TextIOBase):
         return self._wide
 
     def write(self, text: str) -> int:
-        """Buffer the text while it may still fit on the screen, otherwise pass it on.
+        """Buffer the text while it may still fit on the screen, and otherwise pass it on.
 
         Raises:
             PagerClosed: The user closed the pager.

@@ -24,7 +24,7 @@ _CATALOG = "catalog.sqlite"
 
 
 class DatabasePath(click.Path):
-    """The path of a database directory, which need not exist."""
+    """The path of a database directory, which does not have to exist."""
 
     name = "database"
 
@@ -172,5 +172,5 @@ def call(function: str, *args: object, **options: object) -> ExitCode:
 
 
 def examples(*lines: str) -> str:
-    """Return the section of examples at the end of a command's help."""
+    """Return the examples section at the end of a command's help."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

@@ -17,7 +17,7 @@ from snapdb_cli.shell import Shell
 
 
 def _open_for(path: Path | None, steps: Iterable[ScriptStep], diagnostics: Diagnostics, settings: Settings) -> Database:
-    """Return the database in which to run statements. A new one is created only if the first statement writes.
+    """Return the database in which to run statements. A new database is created only if the first statement writes.
 
     Raises:
         DatabaseError: The database does not exist and the first statement only reads, or it cannot be opened or
@@ -47,8 +47,8 @@ class _AtomicFile:
 def _atomic_file(path: Path) -> Iterator[_AtomicFile]:
     """Yield a temporary file in the same directory, and rename it to `path` if the block sets `kept`.
 
-    The new file gets the old file's permissions. A pipe or device is written in place. Raises OSError if the file
-    cannot be created.
+    The new file has the old file's permissions. A pipe or device is written in place. Raises OSError if the file cannot
+    be created.
     """
     real = path.resolve()
     known = real.stat().st_mode if real.exists() else None

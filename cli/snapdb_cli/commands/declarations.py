@@ -88,7 +88,7 @@ def _run(database: Path, jobs: int, grace: float, log_format: str) -> ExitCode:
     wait, and one of them takes over within ten seconds after the leader ends. Exit code 0 after SIGTERM, 130 after
     Ctrl-C.
     """
-    # The daemon imports neither DuckDB nor numba, but starts workers that do, so it needs a fifth of the memory.
+    # Workers import DuckDB and numba, but the daemon itself does not, so it needs a fifth of the memory.
     daemon = importlib.import_module("snapdb.daemon")
     return ExitCode(daemon.serve(database, jobs=jobs, grace=grace, log_format=log_format))
 
@@ -375,7 +375,7 @@ def _completion(ctx: click.Context, shell: str) -> None:
     """Print the completion script of SHELL for commands, options, formats, files and databases."""
     kind = get_completion_class(shell)
     assert kind is not None, shell
-    # `kind.source()` would start a bash to read its version.
+    # `kind.source()` would start bash to read its version.
     script = ShellComplete.source(kind(ctx.find_root().command, {}, "snapdb", "_SNAPDB_COMPLETE"))
     click.echo(script.lstrip(), nl=False)
 

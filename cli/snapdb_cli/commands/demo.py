@@ -82,7 +82,8 @@ def _accounts(rng: np.random.Generator, cell: _Ints, opened: _Ints, burner: _Fla
 def _payments(rng: np.random.Generator, cell: _Ints, opened: _Ints) -> pa.Table:
     """Return a table of payer, payee, amount and paid_at, sorted by time.
 
-    It contains honest payments by all accounts and the rings' payments, none before both of its accounts were opened.
+    It contains honest payments by all accounts and the rings' payments. Each payment is made after both of its accounts
+    were opened.
     """
     parts = [_honest(rng), *(_ring(rng, cell, number) for number in range(1, len(_CELLS) + 1))]
     payer, payee = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
@@ -128,7 +129,8 @@ def _ring(rng: np.random.Generator, cell: _Ints, number: int) -> tuple[_Ints, _I
 def _cases(rng: np.random.Generator, cell: _Ints) -> pa.Table:
     """Return a table of id, month ('may', 'june'), ring (0 or 1, as known at its end) and fold.
 
-    The folds are 'train', 'valid' and 'test'. An account keeps its fold, so none is used for both training and testing.
+    The folds are 'train', 'valid' and 'test'. An account keeps its fold, so no account is used for both training and
+    testing.
     """
     fold = rng.choice(["train", "valid", "test"], size=_ACCOUNTS, p=[0.4, 0.1, 0.5])
     known = {"may": np.isin(np.abs(cell), (1, 2)), "june": cell != 0}
@@ -151,7 +153,7 @@ def _names(ids: _Ints) -> pa.Array:
 
 
 _MONTHS = {"jan": "02", "feb": "03", "mar": "04", "apr": "05", "may": "06", "jun": "07"}
-"""Snapshot → the month that begins when the snapshot ends."""
+"""Maps each snapshot to the month that begins when the snapshot ends."""
 
 _LOAD = """
 CREATE TABLE account AS
@@ -196,7 +198,7 @@ def run(path: Path | None, echo: Callable[[str], None]) -> None:
     """Run the demo in the database at `path`, or in a temporary one. `echo` is called with each piece of text.
 
     Raises:
-        BindError: A file or a directory that is not empty exists at `path`.
+        BindError: A file or a non-empty directory exists at `path`.
     """
     if path is not None and path.exists() and (path.is_file() or any(path.iterdir())):
         raise BindError(f"{path} already exists; the demo creates a new database, choose another path", code="exists")
@@ -355,7 +357,7 @@ def _scorer(model: GraphSAGE, valid: Iterable[Batch]) -> Callable[[], float]:
 
 
 def _digest(batches: Iterable[Batch]) -> str:
-    """Return the first 32 digits of a SHA-256 digest over all tensors of all batches."""
+    """Return the first 32 hexadecimal digits of a SHA-256 digest over all tensors of all batches."""
     hashed = hashlib.sha256()
     for batch in batches:
         for tensors in (batch.n_id, batch.x, batch.edge_index):

@@ -1,4 +1,4 @@
-"""`snapdb doctor`: reports the facts for a bug report and remedies for problems."""
+"""`snapdb doctor`: reports the information for a bug report, and remedies for problems."""
 
 from dataclasses import astuple
 from pathlib import Path
@@ -13,7 +13,7 @@ _COLUMNS = pa.schema([(name, pa.string()) for name in ("section", "item", "value
 
 
 def run(path: Path | None, output_format: str, diagnostics: Diagnostics) -> ExitCode:
-    """Show the report; return FAILED if a finding is a problem. In table format, the advice is written to stderr."""
+    """Show the report. Returns FAILED if a finding is a problem. In table format, the advice is written to stderr."""
     findings = list(diagnose(path))
     is_table = output_format == "table"
     rows = [dict(zip(_COLUMNS.names, astuple(finding), strict=True)) for finding in findings]

@@ -24,12 +24,12 @@ from snapdb_cli.terminal import Progress
 
 
 def check(path: Path, diagnostics: Diagnostics, output_format: str) -> ExitCode:
-    """List a database's problems without writing to it. Return FAILED if anything is damaged."""
+    """List a database's problems without writing to it. Returns FAILED if anything is damaged."""
     db_dir = open_db_dir(path, read_only=True)
     with Progress(diagnostics, f"checking {path}") as progress:
         problems, checked = _problems(db_dir, progress)
         batch, output = listing(PROBLEMS, problems), Output(output_format)
-        if problems or output_format != "table" or not output.terminal:  # on a terminal, the line below is enough
+        if problems or output_format != "table" or not output.terminal:  # on a terminal, the line below is sufficient
             output.write(batch.schema, [batch], progress.stop)
     damage = sum(problem.is_damage for problem in problems)
     notes = len(problems) - damage
@@ -49,7 +49,7 @@ def backup(path: Path, target: Path, diagnostics: Diagnostics, *, copies: bool) 
 
 
 def upgrade(path: Path, diagnostics: Diagnostics) -> ExitCode:
-    """Upgrade a database to the format of this version and report the change."""
+    """Upgrade a database to the format of this version, and report the change."""
     diagnostics.say(upgrade_database(path))
     return ExitCode.OK
 
@@ -83,8 +83,8 @@ def wait(
     """Wait for a publication and show it. The database is opened read-only.
 
     Raises:
-        WaitTimeout: The timeout passed.
-        BindError: The name is not the name of a snapshot.
+        WaitTimeout: The timeout expired.
+        BindError: The name belongs to another kind of object.
     """
     with connect(path, read_only=True) as database, Progress(diagnostics, f"waiting for {snapshot}") as progress:
         publication = database.wait_for(snapshot, newer_than, timeout)

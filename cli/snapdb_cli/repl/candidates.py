@@ -26,7 +26,7 @@ class _Scope(NamedTuple):
 
     known: DatabaseNames
     snapshot: str = ""
-    """The snapshot whose elements need no qualifier, as in SEEDS."""
+    """The snapshot whose elements do not require a qualifier, as in SEEDS."""
     tables: tuple[str, ...] = ()
     """The tables of the enclosing statement, whose columns can be used."""
 
@@ -101,7 +101,7 @@ def _behind(tokens: Sequence[Token], opened: int) -> int:
 
 
 def _groups(before: Sequence[Token], whole: Sequence[Token], scope: _Scope) -> list[CandidateGroup]:
-    """Return the candidates after the tokens `before` of a query or expression. `whole` has all of its tokens."""
+    """Return the candidates after the tokens `before` of a query or expression. `whole` contains all its tokens."""
     if before and before[-1].text == ".":
         return _qualified(before, whole, scope)
     if not before and not scope.tables:
@@ -256,7 +256,7 @@ _TASK_OPTIONS: dict[str, tuple[str, ...]] = {
     "overlap": ("skip", "queue"),
     "catch_up": ("none", "last", "all"),
 }
-"""Task option → the words it accepts."""
+"""Maps each task option to the words that it accepts."""
 
 
 def _task_options(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
@@ -309,7 +309,7 @@ _PLACES: tuple[tuple[str, _Names], ...] = (
 
 
 def candidates(spot: Spot, known: DatabaseNames) -> list[CandidateGroup]:
-    """Return the candidates at the cursor, names before keywords. If no grammar matches, return those of a query."""
+    """Return the candidates at the cursor, names before keywords. If no grammar matches, return query candidates."""
     explained = _unexplained(spot)
     if explained is not None:
         inner = candidates(explained, known)
@@ -330,7 +330,7 @@ def _merged(groups: Sequence[CandidateGroup]) -> list[CandidateGroup]:
 
 
 def _starts(spot: Spot) -> list[str]:
-    """Return the words with which statements of DuckDB and snapdb begin."""
+    """Return the words with which DuckDB and snapdb statements begin."""
     phrases = {words for slot in slots(spot) for words in (slot.words() if spot.before else slot.pairs())}
     return ["SELECT", *sorted(phrases | set(READS[1:]) | {"EXPLAIN"})]
 

@@ -26,7 +26,7 @@ from snapdb_cli.repl.prompt import is_command, is_empty, trailing
 from snapdb_cli.repl.session import ReplSession
 
 _ArgumentKind = tuple[str, ...] | Literal["file", "statement", "topic", "setting", "format", "query", "switch"]
-"""The candidates that completion offers for the argument: names of these kinds, or others."""
+"""The candidates that completion offers for the argument: names of the given kinds, or other candidates."""
 
 
 class Leave(Exception):  # noqa: N818  # a request, not an error
@@ -37,9 +37,9 @@ class _Command(NamedTuple):
     """One command of the prompt."""
 
     names: tuple[str, ...]
-    """The names with their backslash or dot. The first one is the main name."""
+    """The names, including the backslash or dot. The first one is the main name."""
     argument: str
-    """The argument in the form that the help shows, or empty if there is none."""
+    """The argument as shown in the help, or empty if there is none."""
     help: str
     run: Callable[[ReplSession, str], None]
     """Called with the stripped text after the name."""
@@ -47,7 +47,7 @@ class _Command(NamedTuple):
 
 
 def run_typed(session: ReplSession, text: str) -> None:
-    """Run the typed text: a command, or statements and optionally a command after them, as in `SELECT 1 \\gx`.
+    """Run the typed text: a command, or statements that a command can follow, as in `SELECT 1 \\gx`.
 
     Raises:
         Leave: The command ends the prompt.
@@ -270,7 +270,7 @@ def _print(session: ReplSession, argument: str) -> None:
 
 
 def _watch(session: ReplSession, argument: str) -> None:
-    """Run the last statements repeatedly, until Ctrl-C, an error or the given number of runs."""
+    """Run the last statements repeatedly until Ctrl-C, an error or the given number of runs."""
     seconds, count = _pace(argument)
     text = _last(session)
     runs = 0
@@ -344,7 +344,7 @@ def _edit(session: ReplSession, argument: str) -> None:
 
 
 def _history(session: ReplSession, argument: str) -> None:
-    """Show history entries, newest last: the last N, or those that contain the given text."""
+    """Show the last N history entries, or those that contain the given text, newest last."""
     entries = list(session.history.get_strings())
     if argument.isdigit():
         entries = entries[-int(argument) :]
@@ -412,7 +412,7 @@ def _open(session: ReplSession, argument: str) -> None:
 
 
 _PSQL = {"pager": "pager", "null": "null", "expanded": "expanded", "x": "expanded", "format": "format"}
-"""Names of psql's \\pset → the names of settings."""
+"""Maps the option names of psql's \\pset to setting names."""
 
 
 def _switch(name: str, title: str) -> Callable[[ReplSession, str], None]:

@@ -25,7 +25,7 @@ _NEAR = 0.75
 
 
 def _matching(typed: str, candidates: Sequence[str]) -> list[str]:
-    """Return the candidates that match `typed`, best first, with ties in their original order; all for an empty text.
+    """Return the candidates that match `typed`, best first, ties in their original order. An empty text matches all.
 
     Case is ignored. Candidates that contain the letters with gaps count only if none contains them without gaps, and
     misspellings count only if no candidate contains the letters at all.
@@ -200,7 +200,7 @@ def complete(text: str, known: DatabaseNames, after: str = "") -> list[_Suggesti
 
 def _matched(spot: Spot, groups: Sequence[CandidateGroup]) -> list[_Suggestion]:
     """Return the candidates that match the typed text."""
-    lower = spot.typed.islower()  # keywords take the case of the typed text
+    lower = spot.typed.islower()  # keywords adopt the case of the typed text
     by_text: dict[str, CandidateGroup] = {}
     for group in groups:
         if spot.quote == '"' and group.form != "name":

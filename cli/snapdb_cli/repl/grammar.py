@@ -1,4 +1,6 @@
-"""The terminals that the grammars accept at the cursor. The parsers compute them, so completion always matches."""
+"""The terminals that the grammars accept at the cursor. The parsers compute them, so completion always agrees with
+parsing.
+"""
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
@@ -39,7 +41,7 @@ class Spot(NamedTuple):
 
     @property
     def closers(self) -> str:
-        """The brackets that close those open at the cursor."""
+        """The brackets that close the open brackets at the cursor."""
         open_: list[str] = []
         for token in self.before:
             if token.kind == "mark" and token.text in OPENERS:

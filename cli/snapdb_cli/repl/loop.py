@@ -45,7 +45,7 @@ def warm() -> None:
 
 
 def loop(session: ReplSession, prompt: PromptSession[str] | None = None) -> None:
-    """Read and run lines until the user leaves."""
+    """Read and run lines until the user exits."""
     prompt = prompt or make_prompt(session, session.history, NamesCompleter(session.known))
     while True:
         try:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def run(path: Path | None, diagnostics: Diagnostics, settings: Settings) -> ExitCode:
-    """Open the database and run the prompt until the user leaves."""
+    """Open the database, and run the prompt until the user exits."""
     preferences, wrong = load(config_file()) if settings.config else (Preferences(), [])
     for complaint in wrong:
         diagnostics.say(complaint)

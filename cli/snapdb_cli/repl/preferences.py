@@ -195,7 +195,7 @@ class NamedQueries:
         """Return the text of a query in which arguments replace `$1`, `$2`, …
 
         Raises:
-            ValueError: No query has that name, or it takes a different number of arguments.
+            ValueError: No query has that name, or it requires a different number of arguments.
         """
         return _filled(self._load(name), _split(arguments))
 
@@ -229,7 +229,7 @@ class NamedQueries:
 
 
 def _filled(text: str, arguments: Sequence[str]) -> str:
-    """Return the query with `$1`, `$2`, … replaced by the unchanged arguments. A `$1` inside a string is kept.
+    """Return the query with `$1`, `$2`, … replaced with the unchanged arguments, except inside strings.
 
     >>> _filled("SELECT '$1', a FROM $1 WHERE b = $2", ["t", "'x y'"])
     "SELECT '$1', a FROM t WHERE b = 'x y'"

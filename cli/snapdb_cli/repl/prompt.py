@@ -1,4 +1,4 @@
-"""The input line: completeness check, highlighting, history, key bindings and toolbar. It does not need a database."""
+"""The input line: completeness check, highlighting, history, key bindings and toolbar. Does not require a database."""
 
 import contextlib
 import os
@@ -53,7 +53,7 @@ def _is_whole(text: str) -> bool:
         return True
     try:
         check_characters(text)
-    except SnapdbError:  # reported when it runs, because no further line would correct it
+    except SnapdbError:  # reported when it runs, because no further line can correct it
         return text.rstrip().endswith(";")
     return False
 
@@ -163,7 +163,7 @@ class _Shared(FileHistory):
 
 
 _STATES = {"idle": "", "open": "*", "failed": "!"}
-"""Transaction state → the mark next to the prompt."""
+"""The mark next to the prompt by transaction state."""
 _STATE_NOTES = {"idle": "", "open": " · transaction open", "failed": " · transaction failed, ROLLBACK ends it"}
 
 

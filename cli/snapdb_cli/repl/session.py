@@ -66,7 +66,7 @@ class ReplSession:
         self._pager = pager
         self._ask = ask
         self.last = ""
-        """The statements that ran last."""
+        """The last statements that ran."""
         self.next_target = ""
         """The file or program that receives only the results of the next statements."""
         self.draft = ""
@@ -97,7 +97,7 @@ class ReplSession:
             self._pager.drop()
 
     def may_leave(self) -> bool:
-        """Return whether the prompt may end. Asks the user if a transaction is open."""
+        """Return whether the prompt can end. Asks the user if a transaction is open."""
         if self._ask is None or self.state() != "open" or not self.preferences.confirm:
             return True
         return self._ask("a transaction is open; leave, and roll it back?")
@@ -150,7 +150,7 @@ class ReplSession:
         return self.shell.execute(text)
 
     def run_file(self, given: str, run_command: Callable[[ReplSession, str], None]) -> ExitCode:
-        """Run the statements and commands of a file. Relative paths in it are relative to its folder."""
+        """Run the statements and commands of a file. Relative paths are resolved against the file's directory."""
         path = Path(given).expanduser()
         if self._files and not path.is_absolute():
             path = self._files[-1].parent / path
@@ -175,7 +175,7 @@ class ReplSession:
         return code
 
     def open(self, path: str) -> None:
-        """Switch to another database, or to a temporary one for ''. On SnapdbError, the current one stays open."""
+        """Switch to another database, or to a temporary one for ''. If this fails, the current one remains open."""
         place = Path(path).expanduser() if path else None
         opened = connect(place, **({} if place is None else self.opening))
         before, self.shell.database = self.shell.database, opened
@@ -191,7 +191,7 @@ class ReplSession:
             self.send("")
 
     def send(self, target: str) -> None:
-        """Send results to a file, with a leading `|` to a program, or with an empty target back to the screen.
+        """Send results to a file, to a program if the target starts with `|`, or to the screen if it is empty.
 
         If the preferred format is table, the file's extension determines the format.
         """
@@ -227,7 +227,7 @@ class ReplSession:
         self.database.close()
 
     def title(self) -> str:
-        """Return the name of the database, which is the name of its folder."""
+        """Return the name of the database, which is the name of its directory."""
         return "temporary" if self.database.temporary else os.path.basename(os.path.abspath(self.database.path))
 
 
@@ -254,7 +254,7 @@ def _open(text: str) -> bool:
 
 
 def _question(database: Database, statement: Statement) -> str | None:
-    """Return the question to ask before a statement runs, or None if it removes nothing or would fail."""
+    """Return the question to ask before a statement runs, or None if it does not remove anything or would fail."""
     idle = database.transaction_state == "idle"  # in a transaction, the other statements raise errors
     with suppress(SnapdbError):
         match statement:

@@ -89,9 +89,9 @@ class DatabaseNames:
     types: tuple[str, ...] = ()
     """The elements of all graphs."""
     columns_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Table, element, `snapshot.element` or `snapdb.table`, in lower case → its columns."""
+    """The columns by table, element, `snapshot.element` or `snapdb.table`, in lower case."""
     elements_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Snapshot or `snapdb`, in lower case → the names that may follow it and a dot."""
+    """Maps each snapshot and `snapdb`, in lower case, to the names that may follow it and a dot."""
 
     @classmethod
     def from_names(cls, names: Vocabulary) -> DatabaseNames:
