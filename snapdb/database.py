@@ -210,7 +210,7 @@ class Database:
 
     @brief_traceback
     def plan(self, statement: Statement, params: Parameters = None) -> Plan:
-        """Return the plan of a statement without running it. An open transaction does not change."""
+        """Return the plan of a statement without running it. An open transaction is not changed."""
         return self._session.plan(statement, params)
 
     def reading(

@@ -61,7 +61,7 @@ class Shell:
         return worse(code, self.run(parsed))
 
     def run(self, parsed: Sequence[ScriptStep]) -> ExitCode:
-        """Run statements in order, up to the first failure unless `keep_going` is set. Return the worst exit code."""
+        """Run statements in order, up to the first failure unless `keep_going` is set. Returns the worst exit code."""
         worst = ExitCode.OK
         for step in parsed:
             code = self._run_one(step)

@@ -12,7 +12,7 @@ from snapdb.types.text import counted
 
 
 def create_graph(plan: CreateGraphPlan, context: ExecutionContext) -> Rows:
-    """Run CREATE PROPERTY GRAPH: check the current data, and insert the definition of the graph.
+    """Run CREATE PROPERTY GRAPH: check the current data, and insert the graph definition.
 
     Data that is added later is checked when a snapshot includes it.
     """

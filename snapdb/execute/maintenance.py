@@ -92,7 +92,7 @@ def vacuum(plan: VacuumPlan, context: ExecutionContext) -> Rows:
 
 
 def backup(plan: BackupPlan, context: ExecutionContext) -> Rows:
-    """Run BACKUP DATABASE TO: copy the catalog, link or copy every file, and verify all of them by reading."""
+    """Run BACKUP DATABASE TO: copy the catalog, link or copy every file, and verify all files by reading them."""
     yield from ()
     target = Path(os.path.abspath(os.path.expanduser(plan.path)))
     try:

@@ -97,7 +97,7 @@ class Result:
         """Yield Arrow record batches, at least one for a query.
 
         Raises:
-            QueryError: The batches have already been iterated over without a call to `arrow`, which keeps them.
+            QueryError: The batches have already been iterated over without a call to `arrow`, which retains them.
         """
         if self._table is not None:
             yield from self._table.to_batches() or [empty(self.schema)]

@@ -138,7 +138,7 @@ class DatabaseSession:
         self._head: Catalog | None = None
 
     def run(self, statement: Statement, params: Parameters = None) -> Result:
-        """Run a parsed statement, and retry if a snapshot that it reads is replaced while it is opened."""
+        """Run a parsed statement, and retry if a snapshot that it reads is replaced while it is being opened."""
         return retry_if_replaced(lambda: self._run(statement, params))
 
     def _run(self, statement: Statement, params: Parameters) -> Result:
@@ -177,7 +177,7 @@ class DatabaseSession:
             lock.release()
 
     def plan(self, statement: Statement, params: Parameters = None) -> Plan:
-        """Return the optimized plan of a statement without running it. An open transaction does not change."""
+        """Return the optimized plan of a statement without running it. An open transaction is not changed."""
         with self.reading(params) as context:
             return optimize(bind(statement, context.bind_context), self._rules)
 

@@ -1,4 +1,4 @@
-"""The transactions of an open database. They create one version per statement, or one from BEGIN to COMMIT."""
+"""The transactions of an open database. Each statement, or each block from BEGIN to COMMIT, becomes one version."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ Review = Callable[[Mapping[int, int]], None]
 
 _TRIES = 40
 _FIRST_WAIT = 0.002
-"""The delay in seconds before the first retry after a conflict. It is doubled up to 64 times this value, with
-jitter."""
+"""The delay in seconds before the first retry after a conflict. It doubles with each retry, up to 64 times this value,
+with jitter."""
 
 
 @dataclass(slots=True)

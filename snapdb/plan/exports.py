@@ -211,7 +211,7 @@ def _table_at(statement: CopyTo, name: Name, context: BindContext) -> Table:
 
 
 def _snapshot_element(context: BindContext, name: Name, element_name: Name) -> tuple[str, Names]:
-    """Return a snapshot element or a system table as a qualified SQL name with the views it needs."""
+    """Return the qualified SQL name of a snapshot element or system table, and the views that it requires."""
     if name.text.lower() == SCHEMA:
         return _system_table(context, element_name)
     snapshot = find_named(context.catalog.snapshot, name)
@@ -327,7 +327,7 @@ def _split_columns(snapshot: Snapshot, context: BindContext, option: _Chosen | N
     columns = list(_shown_columns(snapshot, context))
     matches = [(element, column) for element, name, column in columns if name.lower() == wanted]
     text = {element: column.name for element, column in matches if SqlType(column.type).key_family() == "VARCHAR"}
-    # Without the option, a missing or unsuitable column is not an error: no masks are written.
+    # Without the option, a missing or unsuitable column is not an error, and no masks are written.
     if option is None:
         return text
     if not matches:
@@ -373,7 +373,7 @@ def _bind_copy_sample(statement: CopySampleTo, context: BindContext) -> CopySamp
 
 
 def _check_epochs(statement: CopySampleTo, epochs: _Chosen) -> None:
-    """Raise if the number of epochs is invalid, or if SAMPLE also specifies one."""
+    """Raise an error if the number of epochs is invalid, or if SAMPLE also specifies one."""
     if epochs.value < 1:
         raise BindError(f"EPOCHS must be at least 1, found {epochs.value}", span=epochs.span, code="out-of-range")
     if statement.sample.clauses.epochs is not None:

@@ -27,7 +27,7 @@ class SqlType(NamedTuple):
             return self.name
         if plain in _INTEGERS:
             return "integer"
-        # An ENUM is compared as a string, so it can refer to a VARCHAR key.
+        # An ENUM is compared as a string, so it can reference a VARCHAR key.
         if self.name.startswith("ENUM"):
             return "VARCHAR"
         return "TIMESTAMP" if self.name.startswith("TIMESTAMP") else self.name
@@ -39,7 +39,7 @@ class SqlType(NamedTuple):
     def is_event_time(self) -> bool:
         """Return whether the type can be an event time: a timestamp, date or integer.
 
-        Timestamps in nanoseconds and floats would lose precision.
+        Nanosecond timestamps and floats would lose precision.
         """
         family = self.key_family()
         return family in ("integer", "DATE") or (family == "TIMESTAMP" and self.name != "TIMESTAMP_NS")

@@ -26,7 +26,7 @@ _DEEPEST = 8
 
 
 def check_repeatable(sql_engine: SqlEngine, fragment: SqlFragment, why: str, instead: str = _INSTEAD) -> None:
-    """Raise unless an SQL fragment is deterministic.
+    """Raise an error unless an SQL fragment is deterministic.
 
     Raises:
         BindError: The fragment calls a volatile function. The error points to the function name, and its message
@@ -47,7 +47,7 @@ def check_repeatable(sql_engine: SqlEngine, fragment: SqlFragment, why: str, ins
 
 
 def _check_facts(tokens: Sequence[Token], fragment: SqlFragment, why: str) -> None:
-    """Raise if a query reads system tables, which change with every statement."""
+    """Raise an error if a query reads system tables, which change with every statement."""
     for first, dot, name in zip(tokens, tokens[1:], tokens[2:], strict=False):
         names = [token.identifier.lower() for token in (first, name) if token.kind in ("word", "quoted")]
         if dot.text == "." and names and names[0] == SCHEMA and names[-1] in SYSTEM_TABLES:
@@ -85,7 +85,7 @@ def _arguments(following: tuple[Token, ...]) -> int:
 def check_foreign(
     sql_engine: SqlEngine, own: Path, text: str, tokens: Sequence[Token], start: int, parameters: object, depth: int = 0
 ) -> None:
-    """Raise if a query opens a file of the database at `own`.
+    """Raise an error if a query opens a file of the database at `own`.
 
     Args:
         sql_engine: The engine, which evaluates constant arguments.

@@ -75,7 +75,7 @@ class CreateGraphPlan(Plan):
 
 
 def _bind_create_graph(statement: CreateGraph, context: BindContext) -> Plan:
-    """Bind a definition: every name must exist, and every type must be valid for its role."""
+    """Bind a definition. Every name must exist, and every type must be valid for its role."""
     replacing = ("graph",) if statement.or_replace or statement.if_not_exists else ()
     exists = check_new(context.catalog, statement.name, replacing) is not None
     if exists and statement.if_not_exists:
@@ -206,7 +206,7 @@ def _event_time(table: Table, clause: EventTime | None) -> tuple[str, ...]:
 
 
 def _check_histories(context: BindContext, statement: CreateGraph, graph: PropertyGraph) -> None:
-    """Raise unless history times have the same unit as the graph's event times."""
+    """Raise an error unless history times have the same unit as the graph's event times."""
     known = {unit: name for name, _, unit in graph_times(graph, context.catalog.tables, histories=False)}
     for vertex in statement.vertices:
         for history in (clause.history for clause in vertex.features if clause.history is not None):
@@ -390,7 +390,7 @@ def _sparse_columns(table: Table, clause: FeatureClause, name: str, *, dense: bo
 
 
 def _check_default(clause: FeatureClause, name: str, dtype: str) -> None:
-    """Raise unless the DEFAULT is a value of the type."""
+    """Raise an error unless the DEFAULT is a value of the type."""
     value = clause.default
     if value is None or dtype == "float64":
         return
@@ -479,7 +479,7 @@ def _listed(names: Sequence[Name]) -> str:
 
 
 def _check_ends(clause: EdgeClause) -> None:
-    """Raise if both ends of an edge would have the same columns."""
+    """Raise an error if both ends of an edge would have the same columns."""
     keys = clause.source_key or clause.destination_key
     if not keys and clause.source.text.lower() == clause.destination.text.lower():
         vertex = quote_odd(clause.source.text)
@@ -588,7 +588,7 @@ def _silent(labels: Sequence[LabelClause]) -> bool:
 
 
 def _named(table: Table, clauses: Sequence[PropertiesClause], *, edge: bool) -> tuple[Property, ...]:
-    """Return the listed columns, each once. Raises BindError if two of them have the same name."""
+    """Return the listed columns without duplicates. Raises BindError if two of them have the same name."""
     by_name: dict[str, Property] = {}
     for listed, alias in (item for properties in clauses for item in properties.columns):
         column, name = find_column(table, listed).name, alias or listed
@@ -605,7 +605,7 @@ def _named(table: Table, clauses: Sequence[PropertiesClause], *, edge: bool) -> 
 
 
 def _check_shown(element: VertexElement | EdgeElement, table: Table, clause: VertexClause | EdgeClause) -> None:
-    """Raise if two properties have the same name."""
+    """Raise an error if two properties have the same name."""
     if element.properties is None:
         return
     # Key columns and the columns of ALL COLUMNS keep their names, so another column's alias must not be one of them.

@@ -143,12 +143,12 @@ def _json_struct(types: Mapping[str, str]) -> str:
 
 
 class NewFiles(NamedTuple):
-    """The files that a path or glob matches, as of the time of listing."""
+    """The files that matched a path or glob when they were listed."""
 
     names: tuple[str, ...]
     """The names of the files to load, in loading order."""
     files: tuple[LoadedFile, ...]
-    """The identities of these files at the time of listing."""
+    """The identities of these files when they were listed."""
     unfinished: tuple[str, ...] = ()
     """The incomplete files, each with the reason. The next run retries them."""
     changed: tuple[str, ...] = ()
@@ -165,7 +165,7 @@ class NewFiles(NamedTuple):
         return left + old
 
     def check_unmoved(self) -> None:
-        """Raise CommitConflict if a file to load has changed since it was listed. The error names the first such."""
+        """Raise CommitConflict, naming the first such file, if a file to load has changed since it was listed."""
         for name, file in zip(self.names, self.files, strict=True):
             if (current := stat_file(name)) != file:
                 how = "is gone" if current is None else "changed while it was read"

@@ -1,4 +1,4 @@
-"""The base class of plans: immutable values with their effects, their row source, and their tree for EXPLAIN."""
+"""The base class of plans: immutable values that have effects, a row source, and a tree for EXPLAIN."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Plan(ABC):
         return self.transactional
 
     def check_allowed(self, statement: Statement, *, read_only: bool, in_transaction: bool) -> None:
-        """Raise unless the plan may run.
+        """Raise an error unless the plan may run.
 
         Raises:
             BindError: A transaction is open, and the statement is not allowed in it.

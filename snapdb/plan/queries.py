@@ -42,8 +42,8 @@ class BoundQuery:
     """The span for errors in parts that the user did not write."""
     names: Names = Names()  # noqa: RUF009  # frozen, and empty
     shapes: Names | None = None
-    """The same names as views without rows, which suffice to describe the query without reading files, or None if the
-    description requires `names`."""
+    """The same names as views without rows, which are sufficient to describe the query without reading files, or None
+    if the description requires `names`."""
     parameters: Parameters = None
     pieces: tuple[_Piece, ...] = ()
 

@@ -1,4 +1,4 @@
-"""The optimizer rules. Each rule makes some plans faster, and none changes a result."""
+"""The optimizer rules. Each rule makes some plans faster without changing their results."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +16,7 @@ _P = TypeVar("_P", bound=Plan)
 
 
 def _rule_of(kind: type[_P]) -> Callable[[Callable[[_P], _P]], Rule]:
-    """Turn a function over one plan type into a rule, which also applies to such plans inside other plans."""
+    """Turn a function over one plan type into a rule that also applies to such plans inside other plans."""
 
     def decorate(change: Callable[[_P], _P]) -> Rule:
         @wraps(change)
@@ -80,7 +80,7 @@ def _prune_types(plan: SamplePlan) -> SamplePlan:
 
 
 def _prunable_relations(spec: SampleSpec) -> set[Relation]:
-    """Return the relations that may be skipped if they sample no edge.
+    """Return the relations that can be skipped if they do not sample any edge.
 
     Three kinds are never skipped: weighted relations, because invalid weights must be reported, the edge type of the
     seeds, and edge types with known negatives.
@@ -111,7 +111,7 @@ def _delivered_elements(spec: SampleSpec) -> set[str]:
 
 @_rule_of(CreateSnapshotPlan)
 def _choose_form(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
-    """Choose the cheapest encoding of each edge type, instead of materialized rows for all."""
+    """Choose the cheapest encoding for each edge type instead of materialized rows for all of them."""
     # The cheapest encoding depends on the number of selected edges, which is only known during the build.
     return plan if plan.layout is not None else replace(plan, cheapest=True)
 

@@ -316,7 +316,7 @@ class BindContext:
             return session.describe(query.text, query.parameters, around=("SELECT (", ")"))[0].type
 
     def whole(self, query: BoundQuery) -> int:
-        """Evaluate an integer expression once. It may read tables."""
+        """Evaluate an integer expression once. The expression can read tables."""
         return self.number(_widened(query), "SELECT CAST((", ") AS HUGEINT)")
 
     def number(self, query: BoundQuery, before: str, after: str) -> int:
@@ -352,7 +352,7 @@ class BindContext:
             raise
 
     def period(self, query: BoundQuery) -> Period | None:
-        """Return the parts of an INTERVAL expression, or None if it is NULL, zero, or has a negative part.
+        """Return the parts of an INTERVAL expression, or None if it is NULL or zero, or has a negative part.
 
         Raises:
             BindError: DuckDB cannot evaluate the expression. The error has its span.
@@ -436,7 +436,7 @@ def _no_value(name: str, tokens: Sequence[Token], fragment: SqlFragment, given: 
 
 
 def _outside(tokens: Iterable[Token], travels: Sequence[TimeTravel]) -> list[Token]:
-    """Return the tokens outside of table references with AT."""
+    """Return the tokens outside table references with AT."""
     spans = [travel.span for travel in travels]
     return [t for t in tokens if not any(span.start <= t.span.start < span.stop for span in spans)]
 

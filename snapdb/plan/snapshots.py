@@ -42,9 +42,10 @@ _SMALL_ROWS = 1 << 20
 _DEAD_SHARE = 0.01
 """The maximum share of edges outside the snapshot for which a bitmap is chosen.
 
-Sampling through a bitmap takes about 1.5 to 1.7 times as long as from materialized rows, but takes a hundredth of the
-space. Measured in CPU time with 20 million edges, 1 million nodes, fanouts 15, 10, 5 and one thread: 1.5 times at 1 %
-excluded edges, 1.5 to 1.85 times at 2 %, 1.8 at 5 % and 2.1 to 2.3 at 10 %; with a delta of 1 %, 1.85 times at 1 %.
+Sampling through a bitmap takes about 1.5 to 1.7 times as long as sampling from materialized rows, but uses a hundredth
+of the space. These are CPU times, measured with 20 million edges, 1 million nodes, fanouts 15, 10, 5 and one thread:
+1.5 times at 1 % excluded edges, 1.5 to 1.85 times at 2 %, 1.8 at 5 % and 2.1 to 2.3 at 10 %; with a delta of 1 %, 1.85
+times at 1 %.
 """
 _OWN_ROWS: tuple[Form, str] = ("materialized", "rows of its own, as no rule chooses an encoding")
 _FIRST_MOMENT = 1 - 2**63
@@ -233,7 +234,7 @@ def _shape_columns(element: VertexElement | EdgeElement, table: Table) -> tuple[
 
 
 def _check_filters(session: SqlSession, filters: Sequence[Filter]) -> None:
-    """Raise if the conditions are not valid in their stored form."""
+    """Raise an error if the conditions are not valid in their stored form."""
     selects = (f"SELECT 1 FROM {quote(f.element)} WHERE {f.condition}" for f in filters)
     session.describe("\nUNION ALL ".join(selects))
 
@@ -363,7 +364,7 @@ def _closed_window(start: int | None, last: int) -> Window:
 
 
 def check_length(context: BindContext, length: BoundQuery, unit: TimeUnit | None, keyword: str) -> None:
-    """Raise unless the length after a keyword has the unit of the graph's event times."""
+    """Raise an error unless the length after a keyword has the unit of the graph's event times."""
     type_ = context.type_of(length)
     if unit == "integer" and type_ not in INTEGERS:
         raise BindError(
@@ -402,7 +403,7 @@ def _latest_event(context: BindContext, graph: PropertyGraph, tables: Mapping[st
 
 
 def _bind_refresh(statement: RefreshSnapshot, context: BindContext) -> Plan:
-    """Resolve the snapshot again. Returns a NothingPlan if no part of it is relative, unless FULL rebuilds it."""
+    """Resolve the snapshot again. Returns a NothingPlan if no part of it is relative, unless FULL is specified."""
     name = statement.name
     snapshot = find_named(context.catalog.snapshot, name)
     if not snapshot.pin.moves and not statement.full:
@@ -453,7 +454,7 @@ def _refreshed_version(context: BindContext, snapshot: Snapshot, name: Name) -> 
 def _check_fits(
     context: BindContext, snapshot: Snapshot, version: int, tables: Mapping[str, Table], name: Name
 ) -> None:
-    """Raise unless the tables at the version fit the snapshot."""
+    """Raise an error unless the tables at the version fit the snapshot."""
     problem = next(misfits(snapshot.graph, tables), None)
     if problem is None and snapshot.window != ALL_TIME:
         unit = event_unit(snapshot.graph, tables, None)

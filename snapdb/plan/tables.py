@@ -133,7 +133,7 @@ class InsertPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class DeletePlan(Plan):
-    """DELETE: remove the rows selected by a query, from the next version on."""
+    """DELETE: create a version without the rows that a query selects."""
 
     transactional: ClassVar[bool] = True
 
@@ -230,7 +230,7 @@ def _bind_insert(statement: Insert, context: BindContext) -> Plan:
     supplied = named_columns(table, statement.columns)
     query = context.bind_query(statement.query)
     with context.describing(query) as session:
-        # DuckDB evaluates all rows of VALUES to describe them, although the first row suffices here.
+        # DuckDB evaluates all rows of VALUES to describe them, although the first row is sufficient here.
         text = first_row(query.text) or query.text
         columns = session.describe(text, query.parameters, around=("SELECT * FROM (", ") AS q"))
         path = whole_files(query.text)
@@ -479,7 +479,7 @@ def _rename_column(context: BindContext, table: Table, action: RenameColumn) -> 
 
 
 def _check_unused(context: BindContext, table: Table, column: Column, name: Name, verb: str) -> None:
-    """Raise if a graph names the column, because a graph applies to every version whose tables fit it."""
+    """Raise an error if a graph names the column, because a graph applies to every version whose tables fit it."""
     users = [g.name for g in context.catalog.graphs.values() if _is_used(g, table, column)]
     if users:
         raise BindError(
@@ -548,7 +548,7 @@ def _select_files(
         literal = files_literal(names)
         matched = match_columns(session, file, literal, f"{len(names)} files, {names[0]} the first,")
         return matched.sql(literal), matched.supplied
-    # Consecutive files with the same columns share one reader, so thousands of such files need only one scan.
+    # Consecutive files with the same columns share one reader, so thousands of such files require only one scan.
     alike: list[tuple[Matched, list[str]]] = []
     for name in names:
         session.check_stopped()

@@ -32,7 +32,7 @@ class CreateTaskPlan(Plan):
     task: Task
     """The task to create, without an id."""
     replaces: Task | None
-    """The task to replace, whose id and runs the new task takes over, or None if the name is free."""
+    """The task to replace, whose id and runs the new task inherits, or None if the name is free."""
 
     def describe(self) -> PlanNode:
         return PlanNode("CreateTask", f"{self.task.name}: {self.task.schedule.text}")
@@ -188,7 +188,7 @@ _READ: dict[str, Callable[[BindContext, TaskOption], str | int]] = {"timeout": _
 
 
 def _check_condition(condition: SqlFragment, sql_engine: SqlEngine) -> None:
-    """Raise unless DuckDB can parse a condition. Names in the condition are not looked up.
+    """Raise an error unless DuckDB can parse a condition. Names in the condition are not looked up.
 
     Raises:
         ParseError: The condition is not valid. The error has the position of the first error.

@@ -1,4 +1,4 @@
-"""EXPLAIN, which accepts any other statement."""
+"""EXPLAIN, which can precede any other statement."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -254,7 +254,7 @@ def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 
 
 def _check(tokens: Sequence[Token]) -> None:
-    """Raise if COPY … FROM writes to an earlier version of a table."""
+    """Raise ParseError if COPY … FROM writes to an earlier version of a table."""
     top = list(top_level(tokens, partners(tokens)))
     if not any(tokens[index].word == "TO" for index in top[2:]):
         refuse_at(tokens)

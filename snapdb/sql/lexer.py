@@ -1,6 +1,7 @@
 """The lexer: splits text into tokens and scripts into statements, and finds matching brackets.
 
-It recognizes words, strings and comments as DuckDB does, so that both agree on where a statement or SQL fragment ends.
+It recognizes words, strings and comments as DuckDB does, so that snapdb and DuckDB agree on where a statement or SQL
+fragment ends.
 """
 
 import re
@@ -48,7 +49,7 @@ class Token(NamedTuple):
         return _ESCAPE.sub(lambda escape: _unescape(escape, self.span), written[2:-1])
 
 
-_WIDE_SPACE = r"\u00a0\u2000-\u200b\u202f\u205f\u2060\u3000\ufeff"  # exactly what DuckDB skips beyond ASCII
+_WIDE_SPACE = r"\u00a0\u2000-\u200b\u202f\u205f\u2060\u3000\ufeff"  # exactly the non-ASCII characters that DuckDB skips
 
 _BEYOND_ASCII = rf"[^\x00-\x7f{_WIDE_SPACE}]"
 
@@ -85,7 +86,7 @@ _token = tuple.__new__  # takes half the time of a NamedTuple's own constructor,
 
 
 def scan(text: str) -> tuple[Token, ...]:
-    """Return the tokens of a text in order. Raises ParseError at an unterminated string, name or comment.
+    """Return the tokens of a text in order. Raises ParseError for an unterminated string, name or comment.
 
     >>> [_token.text for _token in scan("SELECT 'it''s' /* no */ AS \\"x\\"")]
     ['SELECT', "'it''s'", 'AS', '"x"']
@@ -266,7 +267,7 @@ def split(text: str) -> tuple[Span, ...]:
 
 
 def is_complete(text: str) -> bool:
-    """Return whether the last statement ends with a semicolon outside of quotes, comments and brackets.
+    """Return whether the last statement ends with a semicolon outside quotes, comments and brackets.
 
     >>> is_complete("SELECT ';'"), is_complete("SELECT (1;"), is_complete("SELECT 1; -- done")
     (False, False, True)

@@ -51,7 +51,7 @@ def load_family(name: str) -> Family:
 
 
 def _by_leading() -> dict[str, dict[str, str]]:
-    """Map first words to second words to families. The second word is '' if the first word determines the family.
+    """Return the families by first word and second word. The second word is '' if the first one determines the family.
 
     The grammars declare these words, so that a query does not import the module of any family.
     """
@@ -68,7 +68,7 @@ def _by_leading() -> dict[str, dict[str, str]]:
 
 _LEADING = _by_leading()
 _ENDED = {"ALTER": "TABLE, PROPERTY GRAPH or TASK", "CREATE": CREATED, "REFRESH": "SNAPSHOT or CACHE"}
-"""The words that may follow a first word that does not determine the family."""
+"""The words that may follow each first word that does not determine the family."""
 _UNKNOWN: dict[str, Callable[[Token], ParseError]] = {
     "ALTER": unknown_altered,
     "CREATE": partial(unknown_kind, "CREATE"),

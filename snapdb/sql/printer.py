@@ -14,7 +14,7 @@ WIDTH = 100
 _TAKEN = "AT BOTH DEGREE DRY IF INTERVAL MESSAGE NEW PROPERTY RETAIN SET SNAPSHOT"
 
 _QUOTED = frozenset(_TAKEN.split()) | RESERVED | NO_NAMES
-"""Words that must be quoted when used as names, because some position would parse them as keywords."""
+"""Words that must be quoted when used as names, because in some positions they would be parsed as keywords."""
 
 _PLAIN = re.compile(r"[^\W\d]\w*")
 
@@ -83,7 +83,7 @@ _LENGTH = re.compile(r"INTERVAL (string( \w+)?|(- )?number \w+)")
 
 
 def print_time(fragment: SqlFragment, *, length: bool = False) -> str:
-    """Print a time as written, in parentheses if the grammar requires them. With `length`, an INTERVAL does not."""
+    """Print a time as written, in parentheses if required. With `length`, an INTERVAL does not require them."""
     shape = " ".join(token.word or token.kind for token in scan(fragment.text))
     bare = _MOMENT.fullmatch(shape) or (length and _LENGTH.fullmatch(shape))
     return fragment.text if bare else f"({fragment.text})"

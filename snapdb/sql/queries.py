@@ -82,7 +82,7 @@ def check_query(tokens: Sequence[Token]) -> None:
 
 
 def _refuse_patterns(tokens: Sequence[Token]) -> None:
-    """Raise at the first GRAPH_TABLE (…), and for queries on DuckDB's own catalog."""
+    """Raise ParseError for GRAPH_TABLE (…) and for queries on DuckDB's own catalog."""
     for index, token in enumerate(tokens):
         if len(token.text) == len("GRAPH_TABLE") and says(tokens, index, "GRAPH_TABLE", "("):
             way = "join a snapshot's elements: FROM q.knows k JOIN q.person p ON k.src = p.id"
@@ -174,7 +174,7 @@ def find_travels(tokens: Sequence[Token], source: str) -> tuple[TimeTravel, ...]
 
 
 def bare_ats(text: str) -> tuple[Span, ...]:
-    """Return the spans of unquoted names `at` outside time travels. DuckDB requires quotes around them.
+    """Return the spans of the unquoted name `at` outside AT clauses. DuckDB requires quotes around it.
 
     >>> text = "SELECT at, ts AT TIME ZONE 'UTC' FROM t AT (VERSION => 3) ORDER BY t.at"
     >>> [text[: span.start] for span in bare_ats(text)]
@@ -209,7 +209,7 @@ def _is_travel(tokens: Sequence[Token], index: int) -> bool:
 
 
 def _travel(tokens: Sequence[Token], index: int, last: int, source: str) -> TimeTravel:
-    """Build the time travel from the indexes of its name and its closing parenthesis."""
+    """Build the table reference from the indexes of its name and its closing parenthesis."""
     name, at, kind, closer = tokens[index], tokens[index + 1], tokens[index + 3], tokens[last]
     if index and tokens[index - 1].word == "AS":
         raise ParseError(f"AT must precede the alias; write t AT (…) AS {name.text}", span=at.span, code="at-place")
@@ -310,7 +310,7 @@ _VALUES = re.compile(rf"(VALUES{_ROW})(?:,{_ROW})*+", re.IGNORECASE | re.ASCII)
 def first_row(query: str) -> str | None:
     """Return VALUES with only its first row if all values are numbers, strings, NULL, TRUE or FALSE, otherwise None.
 
-    Such a query refers to no names, and its first row has as many columns as the whole query.
+    Such a query does not refer to any names, and its first row has as many columns as the whole query.
 
     >>> first_row("VALUES (1, 'it''s'), (-2.5e3, NULL)"), first_row("VALUES (1), (now())")
     ("VALUES (1, 'it''s')", None)
@@ -362,7 +362,7 @@ def whole_files(query: str) -> str | None:
     >>> whole_files("SELECT * FROM 'day/*.parquet'"), whole_files("SELECT a FROM 'a.parquet'")
     ('day/*.parquet', None)
     """
-    first = tuple(islice(tokens(query), 5))  # only the first tokens, because VALUES can be megabytes of text
+    first = tuple(islice(tokens(query), 5))  # read only the first tokens, because VALUES can be megabytes of text
     words = [token.word for token in first[:-1]]
     if words not in (["SELECT", "*", "FROM"], ["FROM"]) or first[-1].kind != "string":
         return None

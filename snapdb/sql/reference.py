@@ -21,7 +21,8 @@ _BLOCK = re.compile(r"<!--.*?-->|^```.*?^```$|^\|[^\n]*$", re.MULTILINE | re.DOT
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _CELL = re.compile(r"(?<!\\)\|")
 _LEFT = 30
-"""The maximum length of a clause that is printed on the same line as its meaning. A longer one has a separate line."""
+"""The maximum length of a clause that is printed on the same line as its meaning. Longer clauses are on a separate
+line."""
 
 
 @dataclass(frozen=True, slots=True)

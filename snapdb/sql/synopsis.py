@@ -73,7 +73,7 @@ class Grammar:
     rules: Mapping[str, _Part]
 
     def statements(self) -> list[str]:
-        """Return the rules of whole statements.
+        """Return the rules that define whole statements.
 
         >>> grammar("snapshots").statements()
         ['create', 'refresh']
@@ -193,7 +193,7 @@ class Grammar:
 
 
 _LONG = 76
-"""The length from which a choice is printed with one option per line."""
+"""The minimum length of a choice that is printed with one option per line."""
 
 
 def _uses(part: _Part) -> Iterator[_Use]:
@@ -229,7 +229,7 @@ def _leading(parts: Sequence[_Part]) -> list[str]:
 
 
 def _joined(pieces: Iterable[str]) -> str:
-    """Join pieces with spaces, except next to the inner side of parentheses and around dots.
+    """Join pieces with spaces, but not directly inside parentheses or around dots.
 
     >>> _joined(["AT", "(", "TAG", "=>", "'text'", ")"]), _joined(["name", ".", "name"])
     ("AT (TAG => 'text')", 'name.name')

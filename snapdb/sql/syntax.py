@@ -135,7 +135,7 @@ BOUNDS: dict[str, _Kind] = by_word(_Kind)
 
 
 def version_bound(kind: str, value: SqlFragment, span: Span) -> VersionBound:
-    """Return the bound for a keyword, in any case, and a value. The value of a TAG is one string or parameter.
+    """Return the bound for a case-insensitive keyword and a value. The value of a TAG is one string or parameter.
 
     >>> version_bound("tag", SqlFragment("'june'", Span(4, 10)), Span(0, 10)).kind
     'TAG'
@@ -193,7 +193,7 @@ def has(tree: Tree, rule: str) -> bool:
 
 
 def once(clauses: Iterable[Tree]) -> dict[str, Tree]:
-    """Return clauses by rule, in any order. Raises ParseError if a clause is repeated."""
+    """Return the clauses by rule. They can be in any order. Raises ParseError if a clause is repeated."""
     # A grammar that allows each clause at most once, in any order, would need one rule per permutation.
     given: dict[str, Tree] = {}
     for clause in clauses:
@@ -296,7 +296,7 @@ def integer(tree: Tree, clause: str) -> int:
 
 
 RESERVED = frozenset({"AS", "DEFAULT", "KEY", "SELECT", "WHERE"})
-"""The words that must be quoted as names. Otherwise a clause keyword would be parsed as the missing name."""
+"""The words that must be quoted when used as names. Otherwise a clause keyword would be parsed as a missing name."""
 
 UNITS = ("B", "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")
 """The units of sizes. KB is 1000 bytes and KiB is 1024 bytes, as in DuckDB."""

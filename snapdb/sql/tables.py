@@ -267,7 +267,7 @@ _ALTERED = (
 
 
 def _check(tokens: Sequence[Token]) -> None:
-    """Raise at the first form that is not supported."""
+    """Raise ParseError at the first unsupported form."""
     verb, top = tokens[0].word, tuple(top_level(tokens, partners(tokens)))
     if verb == "CREATE":
         return
@@ -294,7 +294,7 @@ def refuse_at(tokens: Sequence[Token]) -> None:
 
 
 def _table_index(tokens: Sequence[Token]) -> int:
-    """Return the index of the name of the table that a statement writes."""
+    """Return the index of the name of the target table."""
     if says(tokens, 1, "TABLE", "IF", "EXISTS"):
         return 4
     return 2 if tokens[0].word in {"ALTER", "DELETE", "INSERT"} else 1
@@ -363,7 +363,7 @@ def _refuse_alter_column(tokens: Sequence[Token], action: int) -> None:
 
 
 def _refuse_clause(verb: str, tokens: Sequence[Token], index: int) -> None:
-    """Raise if the token at `index` starts an unsupported clause."""
+    """Raise ParseError if the token at `index` starts an unsupported clause."""
     word, span = tokens[index].word, tokens[index].span
     if verb == "ALTER":
         return

@@ -167,10 +167,10 @@ class _NamedPath(NamedTuple):
         return os.path.join(start if self.written else _GLOB.sub(r"[\g<0>]", start), rest)
 
     def place(self, folder: str) -> str:
-        """Return the path's file, or the directory, with a trailing slash, that contains all its files.
+        """Return the path of the file, or of the directory that contains all matching files, with a trailing slash.
 
-        Files are first written under a temporary name in the same directory, so a written path requires its directory.
-        A glob requires the last directory before its first wildcard.
+        Files are first written under a temporary name in the same directory, so the result for a written path is its
+        directory. For a glob, it is the last directory before the first wildcard.
 
         >>> [_NamedPath(Span(0, 0), path, False).place("/data") for path in ("in/*.csv", "/a/b.csv", "*/b.csv")]
         ['/data/in/', '/a/b.csv', '/data/']

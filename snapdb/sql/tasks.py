@@ -49,7 +49,7 @@ class Schedule:
     cron: str | None
     """The five fields and the time zone after USING CRON."""
     every: SqlFragment | None
-    """The INTERVAL of EVERY."""
+    """The INTERVAL after EVERY."""
     span: Span = field(compare=False)
 
 
@@ -262,7 +262,7 @@ def _inside(body: Leaf) -> tuple[int, str]:
 
 
 def _check(tokens: tuple[Token, ...]) -> None:
-    """Raise for parts that are not allowed in a task: parameters, other tasks, and unknown placeholders."""
+    """Raise ParseError for parts that a task must not contain: parameters, other tasks, and unknown placeholders."""
     refuse_parameters(tokens, "a task")
     words = [token.word for token in tokens]
     for index, token in enumerate(tokens):
@@ -285,7 +285,7 @@ def _check(tokens: tuple[Token, ...]) -> None:
 
 
 def _check_statements(statements: Sequence[Statement]) -> None:
-    """Raise for EXECUTE TASK, and for a transaction that the body does not both begin and end."""
+    """Raise ParseError for EXECUTE TASK, and for a transaction that the body does not both begin and end."""
     begun: Span | None = None
     for statement in statements:
         inner = statement

@@ -158,7 +158,7 @@ def unknown_altered(token: Token) -> ParseError:
 
 
 def refuse_savepoint(token: Token) -> None:
-    """Raise for ROLLBACK to a savepoint."""
+    """Raise ParseError for ROLLBACK to a savepoint."""
     if token.word == "TO":
         raise unsupported("ROLLBACK TO", *_SAVEPOINT, token.span)
 
@@ -191,7 +191,7 @@ def _described(tokens: Sequence[Token]) -> str | None:
 
 
 def refuse_mixed(tokens: Sequence[Token]) -> None:
-    """Raise at the first ? in a statement that also has named parameters, because the two kinds cannot be mixed."""
+    """Raise ParseError at the first ? in a statement with named parameters, because the two kinds cannot be mixed."""
     marks = [token for token in tokens if token.kind == "parameter"]
     if len({token.text[0] for token in marks}) > 1:
         mark = next(token for token in marks if token.text[0] == "?")
@@ -200,7 +200,7 @@ def refuse_mixed(tokens: Sequence[Token]) -> None:
 
 
 def refuse_parameters(tokens: Sequence[Token], what: str) -> None:
-    """Raise at the first parameter of a statement whose text is stored."""
+    """Raise ParseError at the first parameter of a statement whose text is stored."""
     for token in tokens:
         if token.kind == "parameter":
             reason = "the statement is stored without values of parameters"

@@ -31,7 +31,7 @@ def run(
     split: str | None,
     overwrite: bool,
 ) -> ExitCode:
-    """Export each name, after checking that all names exist and all target folders are free. Return the exit code.
+    """Export each name, after checking that all names exist and all target folders are free. Returns the exit code.
 
     Args:
         path: The database.

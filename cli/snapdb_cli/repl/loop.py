@@ -61,7 +61,7 @@ def loop(session: ReplSession, prompt: PromptSession[str] | None = None) -> None
 
 
 def run_line(session: ReplSession, text: str) -> bool:
-    """Run a typed line. Return False if the prompt ends."""
+    """Run a typed line. Returns False if the prompt ends."""
     try:
         run_typed(session, text)
     except KeyboardInterrupt:

@@ -118,7 +118,7 @@ def _alike(session: SqlSession, one: ElementRows, other: ElementRows) -> bool:
 
 
 def _within(session: SqlSession, one: ElementRows, other: ElementRows) -> bool:
-    """Return whether `other` has every row of `one`, which is the case for AS OF a later time."""
+    """Return whether `other` is known to have every row of `one`, as with AS OF a later time."""
     if not _same_thing(one, other) or not _same_conditions(one, other) or any(_left_out(one, other.window)):
         return False
     if rows_beyond(session, one.root, one.table, other.table) is not None:

@@ -82,7 +82,7 @@ def _row_costs(spec: SampleSpec, tables: tuple[RowTable, ...], visits: Accesses)
 
 
 def _life(refresh: Refresh) -> float:
-    """Return the number of batches for which a row stays unchanged. SCOPE VISITED assumes a visit in every period."""
+    """Return the number of batches for which a row remains unchanged. SCOPE VISITED assumes a visit in every period."""
     return float(refresh.period / (1 if refresh.visited else refresh.share))
 
 

@@ -229,7 +229,7 @@ def _value_text(value: Any) -> str:
 
 
 def _query_nodes(context: ExecutionContext, query: BoundQuery, *, analyze: bool) -> tuple[PlanNode, ...]:
-    """Return DuckDB's operators of a query, one tree per root, or none if it reports none. With `analyze`, run it."""
+    """Return DuckDB's operator trees for a query, or none if DuckDB reports none. With `analyze`, run the query."""
     explain = "EXPLAIN (ANALYZE, FORMAT json) " if analyze else "EXPLAIN (FORMAT json) "
     with context.bind_context.session(query) as session, context.watching(session, "running the query"):
         ((_, text),) = session.wrap(explain, query.text, "", query.parameters)

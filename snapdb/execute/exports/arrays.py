@@ -1,5 +1,4 @@
-"""COPY SNAPSHOT … TO and COPY (SAMPLE …) TO: writes a directory of arrays and a manifest, with vertices numbered from
-0.
+"""COPY SNAPSHOT … TO and COPY (SAMPLE …) TO: directories of arrays with a manifest. Vertices are numbered from 0.
 
 Arrays are read and written in parts, so memory use does not grow with the snapshot's size.
 """
@@ -395,7 +394,7 @@ def _as_written(array: _OutputArray) -> _OutputArray:
 
 
 def _as_pyg(array: _OutputArray) -> _OutputArray:
-    """Convert an edge array for PyG, whose loaders reserve the name e_id and whose layers need float32 weights."""
+    """Convert an edge array for PyG, whose loaders reserve the name e_id and whose layers require float32 weights."""
     if array.name == "e_id":
         return array._replace(name="edge_id")
     if array.name != "edge_weight":
@@ -421,7 +420,7 @@ def _elements(export: _Export, changed: Callable[[_OutputArray], _OutputArray] =
 
 
 def _masks(export: _Export, vertex_type: str, column: str, numbering: _Numbering) -> list[_OutputArray]:
-    """Return the masks of a split, or none if SPLIT was not written and the default column has no usable values."""
+    """Return the masks of a split, or none if SPLIT was omitted and the default column has no usable values."""
     try:
         return masks(export.reading, vertex_type, column, numbering)
     except DataError as error:

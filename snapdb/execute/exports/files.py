@@ -82,7 +82,7 @@ def _beside(context: ExecutionContext, plan: CopyToPlan, target: Path) -> Iterat
     path = hidden_beside(target)
     try:
         yield path
-        # Synced before the rename, so that a crash leaves either the old file or the complete new one.
+        # The file is synced before the rename, so that a crash leaves either the old file or the complete new one.
         context.store.disk.settle(path)
         context.store.disk.rename(path, target)
     except OSError as error:
@@ -152,7 +152,7 @@ def _packed(context: ExecutionContext, session: SqlSession, plan: CopyToPlan, pa
 def _check_zones(session: SqlSession, plan: CopyToPlan) -> None:
     """Raise an error for times of day with a time zone, which no Arrow type can represent."""
     for column in session.describe(plan.query.text, plan.query.parameters):
-        if "TIME WITH TIME ZONE" in column.type:  # not TIMESTAMP WITH TIME ZONE, whose instants Arrow represents
+        if "TIME WITH TIME ZONE" in column.type:  # not TIMESTAMP WITH TIME ZONE, which Arrow supports
             cast = f"CAST({quote_odd(column.name)} AS VARCHAR)"
             raise BindError(
                 f"Arrow cannot represent the time zone of {column.name}, of type {column.type}; write {cast}",

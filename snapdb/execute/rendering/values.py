@@ -100,7 +100,7 @@ def spell(column: pa.Array | pa.ChunkedArray, spelling: Spelling = PLAIN) -> lis
 
 def _scalars(column: pa.Array, spelling: Spelling) -> list[str | None]:
     text = next(text for fits, text in _SCALARS if fits(column.type))
-    # Python's dates end in year 9999, and its times have only microseconds, so Arrow formats them.
+    # Python dates end in the year 9999, and Python times only have microseconds, so Arrow formats these values.
     values = pc.cast(column, pa.string()) if text is _time else column
     return [None if value is None else text(value, spelling) for value in values.to_pylist()]
 
@@ -182,7 +182,8 @@ def _nested(column: pa.Array, outer: Spelling) -> list[str | None]:
     kind = column.type
     if pa.types.is_struct(kind):
         names = [_quoted(kind.field(i).name) for i in range(kind.num_fields)]
-        # Not flatten(): where the struct is NULL, it would mask a union, which has no mask, and crash the process.
+        # flatten() is not used, because for a NULL struct it would mask a union, which has no mask, and crash the
+        # process.
         parts = (column.field(i) for i in range(kind.num_fields))
         fields = [[text or "null" for text in spell(part, spelling)] for part in parts]
         rows: Iterable[tuple[str, ...]] = zip(*fields, strict=True) if fields else [()] * len(column)

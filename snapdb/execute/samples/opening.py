@@ -119,7 +119,7 @@ def _cache_source(context: ExecutionContext, sampler: Sampler | None) -> CacheSo
 
 
 def _with_period(spec: SampleSpec, view: GraphView, seeds: Seeds) -> SampleSpec:
-    """Replace EVERY AUTO with a number of batches, computed from counts of the snapshot."""
+    """Replace EVERY AUTO with a number of batches, based on the snapshot's counts."""
     if spec.refresh is None or spec.refresh.every is not None:
         return spec
     return with_every(spec, auto_every(view, spec, batches_in(seeds.ids.size, spec, 0)))
@@ -323,7 +323,7 @@ def open_named_snapshot(session: DatabaseSession, name: str) -> OpenSnapshot:
 
 
 def _open_whole(context: ExecutionContext, snapshot: Snapshot) -> OpenSnapshot:
-    """Return the whole snapshot as arrays, with vertex births. Its files are kept until the lease is released.
+    """Return the whole snapshot as arrays, with vertex birth times. Its files are kept until the lease is released.
 
     Raises:
         CorruptError: A file of the snapshot is missing or damaged.

@@ -41,7 +41,7 @@ def sample(plan: SamplePlan, context: ExecutionContext) -> Rows:
         context.check_stopped()
         with plan.places.under():
             maker = RowMaker(opened)
-        # An empty batch first, so that a result without edges also has a schema.
+        # Yield an empty batch first, so that a result without edges also has a schema.
         yield pa.RecordBatch.from_pylist([], schema=maker.schema)
         yield from _sampled_rows(context, plan, opened, maker)
     finally:

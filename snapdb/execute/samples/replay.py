@@ -69,7 +69,7 @@ class _Replay:
     past: Past
     epoch: int
     number: int
-    """The number of the batch within the epoch."""
+    """The batch number within the epoch."""
     seeds: object
     """The ids or the SELECT, or None for the seeds of the sampler."""
     parameters: Parameters
@@ -141,7 +141,7 @@ class _Replay:
                 opened.release()
 
     def _check(self, plan: SamplePlan, opened: StreamSource) -> None:
-        """Raise if the seeds differ from those of the lineage, or the batch number is out of range."""
+        """Raise an error if the seeds differ from those of the lineage, or the batch number is out of range."""
         if opened.seeds.digest() != self.past.seeds:
             why = _CHANGED if plan.outside is None else _OTHERS
             raise DataError(f"the seeds differ from those of this lineage: {why}", code="other-seeds")
@@ -159,7 +159,7 @@ def _missing(what: str, argument: str) -> InputError:
 
 
 def _check_database(context: ExecutionContext, past: Past) -> None:
-    """Raise if this database does not have the lineage's version."""
+    """Raise an error if this database does not have the lineage's version."""
     head, version = context.catalog.version, past.tables_version
     if version <= head and tables_digest(context, version) == past.tables_digest:
         return

@@ -38,15 +38,15 @@ def read_seeds(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_
 
     Raises:
         BindError: The columns are not valid seed columns.
-        DataError: Ids or times are NULL, or seeds are duplicated or not in the snapshot. The message counts them and
-            shows three.
+        DataError: Ids or times are NULL, or seeds are duplicated or not in the snapshot. The message contains the count
+            and three examples.
     """
     with about_seeds(plan.seeds.span, plan.outside):
         return _read(context, plan, view, id_map)
 
 
 def check_born(plan: SamplePlan, view: GraphView, seeds: Seeds) -> None:
-    """Raise DataError if a seed did not exist at its time. The message counts such seeds and shows three."""
+    """Raise DataError if a seed did not exist at its time. The message contains the count and three examples."""
     if seeds.time is None:
         return
     late = np.zeros(seeds.ids.size, np.bool_)
@@ -211,8 +211,8 @@ def _seed_times(context: ExecutionContext, plan: SamplePlan, table: pa.Table, co
     """Return the [rows] int64 times of seeds: microseconds since 1970 UTC, or the user's integers.
 
     Raises:
-        DataError: Times are NULL, infinite or exceed 64 bits. For NULL and infinite times, the message has the count
-            and three keys.
+        DataError: Times are NULL, infinite or exceed 64 bits. For NULL and infinite times, the message contains the
+            count and three keys.
     """
     assert plan.columns.time is not None
     values = table.column(plan.columns.time)
@@ -270,7 +270,7 @@ def _seed_column(plan: SamplePlan, table: pa.Table, place: int, column: Column) 
     """Return an additional column as bool, int64, float32 (for FLOAT) or float64, [rows], or [rows, n] for arrays.
 
     Raises:
-        DataError: Values are NULL or exceed 64 bits. For NULL values, the message has the count and three keys.
+        DataError: Values are NULL or exceed 64 bits. For NULL values, the message contains the count and three keys.
     """
     values, dtype = table.column(place), _dtype(column.type)
     missing = _each_place(values, lambda part: part.is_null().to_numpy())
@@ -338,7 +338,7 @@ def _find_ends(
         view: The snapshot.
         edge: The edge type.
         ids: [ids] edge ids in any order. Duplicates are allowed.
-        limit: The ids of the table are in [0, limit).
+        limit: The edge ids of the table are in [0, limit).
         step: Called with the completed fraction. It can raise an exception to stop.
 
     Raises:

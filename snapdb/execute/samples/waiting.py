@@ -42,7 +42,7 @@ def wait_for(
         waited = time.monotonic() - began
         left = math.inf if timeout is None else timeout - waited
         if left <= 0:
-            # A leader whose heartbeat did not change during a whole lease is dead or suspended.
+            # A leader whose heartbeat has not changed for the duration of a lease is dead or suspended.
             silent = waited > LEASE_TTL and leader is not None and leader == LeaderLease(catalog_db).read()
             state = _state(catalog, name, newer_than)
             raise WaitTimeout(
@@ -68,7 +68,7 @@ def _check_arguments(name: str, newer_than: Published | int | datetime | None, t
 
 
 def _published(catalog: Catalog, name: str) -> Published | None:
-    """Return the publication of the snapshot. Raise BindError if the name belongs to another kind of object."""
+    """Return the publication of the snapshot. Raises BindError if the name belongs to another kind of object."""
     folded = name.lower()
     if folded not in catalog.snapshots and (catalog.kind_of(name) or folded in catalog.samplers):
         catalog.snapshot(name)  # raises an error that names the kind of the object

@@ -72,7 +72,7 @@ def _new_files(context: ExecutionContext, plan: InsertPlan) -> tuple[Segment, ..
         for file in files:
             context.store.disk.remove(context.store.db_dir.path / file.path)
         if plan.new is not None and isinstance(error, InputError | QueryError) and error.code != "interrupted":
-            plan.new.check_unmoved()  # a changed input file explains the error better
+            plan.new.check_unmoved()  # a changed input file is a better explanation of the error
         raise
     return files
 

@@ -60,7 +60,7 @@ def warn_of_rows(
     removed: Segment | None = None,
     changed: frozenset[str] | None = None,
 ) -> Review | None:
-    """Warn of rows that are about to be added to a table, once for each graph rule that they violate.
+    """Warn about rows that are about to be added to a table, once for each graph rule that they violate.
 
     Args:
         context: The context of the statement.

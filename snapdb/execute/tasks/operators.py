@@ -86,7 +86,7 @@ def execute_task(plan: ExecuteTaskPlan, context: ExecutionContext) -> Rows:
 
 
 def _begun(context: ExecutionContext, task: Task) -> TaskRun:
-    """Insert the row of a new run and return it. The caller holds the lock of the task's runs."""
+    """Insert the row of a new run and return it. The caller holds the lock on the task's runs."""
     for abandoned in _going(context, task):
         if abandoned.cause == "schedule" and _led(context, abandoned):
             raise _busy(context, task)
@@ -104,7 +104,7 @@ def _begun(context: ExecutionContext, task: Task) -> TaskRun:
 
 
 def _led(context: ExecutionContext, run: TaskRun) -> bool:
-    """Wait while the daemon that recorded a run can still acquire its lock. Return whether it is still the leader."""
+    """Wait while the daemon that recorded a run can still acquire its lock. Returns whether it is still the leader."""
     first = LeaderLease(context.store.catalog_db).read()
     last = time.monotonic() + LEASE_TTL
     while first is not None and first.holder == run.holder and time.monotonic() < last:

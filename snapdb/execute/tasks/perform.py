@@ -181,7 +181,7 @@ class _Attempt:
             self.progress.lines.append(f"retention was not applied: {first_line}")
 
     def ended(self, error: BaseException | None, now: int, *, skipped: bool) -> Ended:
-        """Return the end of the attempt, from the exception and the statements that its row records as done."""
+        """Return the end of the attempt, based on the exception and the statements that are recorded as done."""
         if skipped:
             return Ended(self.run, "skipped", now)
         if isinstance(error, CommitConflict) and error.code == "run-lost":
@@ -348,7 +348,7 @@ def _holds(session: DatabaseSession, query: str) -> bool:
 
 
 def _changed_rows(connection: sqlite3.Connection, graph: PropertyGraph, task: int) -> int:
-    """Return the rows added to and removed from a graph's tables since the task's last successful run started.
+    """Return the number of rows added to and removed from a graph's tables since the task's last success started.
 
     Changes by runs of the task itself do not count.
     """

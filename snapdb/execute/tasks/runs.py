@@ -125,7 +125,7 @@ class Stop:
         self.why: _Reason = why
 
     def request(self, why: _Reason) -> None:
-        """Request that the run stops soon. The current statement is rolled back."""
+        """Request that the run stop soon. The current statement is rolled back."""
         self.why = why
         self.requested.set()
 
@@ -224,7 +224,7 @@ def _retry_delay(attempt: int) -> int:
 
 
 def record(catalog_db: CatalogDb, task: Task | None, ended: Ended) -> Ended:
-    """Write the end of a run into its row, with the time of the next attempt if it is retried.
+    """Write the end of a run to its row, with the time of the next attempt if it is retried.
 
     Args:
         catalog_db: The catalog.
@@ -236,7 +236,7 @@ def record(catalog_db: CatalogDb, task: Task | None, ended: Ended) -> Ended:
         LockedError: Another process held the write lock for too long.
     """
     try:
-        # Catalogs do not contain runs, so loaded ones stay valid and the change is not counted.
+        # Catalogs do not contain runs, so loaded catalogs remain valid and the change is not counted.
         with catalog_db.writing(counted=False) as connection:
             if ended.state == "skipped":
                 RunRows(connection).forget(ended.run)
@@ -269,7 +269,7 @@ def settle_abandoned(
     error: str | None = None,
     state: Literal["failed", "timeout"] = "failed",
 ) -> Ended | None:
-    """Record the end of a run whose process died. Return None if that process still holds its lock.
+    """Record the end of a run whose process died. Returns None if that process still holds its lock.
 
     Everything that the run committed is kept. If that was the whole body, the run succeeded.
 

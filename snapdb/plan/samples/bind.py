@@ -417,7 +417,7 @@ def _device(clause: Spanned[str]) -> str | None:
 
 
 def _check_cap(statement: Sample, fanouts: Sequence[Fanout], drawing: Drawing, refresh: Refresh | None) -> None:
-    """Raise if the torch back end does not support a fanout."""
+    """Raise an error if the torch back end does not support a fanout."""
     if refresh is None and (drawing.method != "UNIFORM" or drawing.weighted or drawing.replace):
         return
     most = max((count for fanout in fanouts for count in fanout.counts), default=0)

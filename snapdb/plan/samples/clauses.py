@@ -96,7 +96,7 @@ def _meant(snapshot: Snapshot, name: Name) -> list[EdgeElement]:
 
 
 def _check_direction(name: str, taken: set[str], clause: FanoutClause) -> None:
-    """Raise if a clause repeats a direction of an edge type."""
+    """Raise an error if a clause repeats a direction of an edge type."""
     if clause.direction in taken or (taken and "BOTH" in (*taken, clause.direction)):
         raise BindError(
             f"{name} is specified twice in one direction (BOTH is IN and OUT); keep one",
@@ -445,7 +445,7 @@ def with_every(spec: SampleSpec, every: int) -> SampleSpec:
 
 
 def _check_drawing(statement: Sample, clause: RefreshClause, drawing: Drawing) -> None:
-    """Raise unless the method can reuse rows: uniform sampling without replacement, or METHOD PRIORITY."""
+    """Raise an error unless the method can reuse rows: uniform sampling without replacement, or METHOD PRIORITY."""
     clauses, what = statement.clauses, f"REFRESH {clause.strategy}"
     if drawing.method in _ROWLESS and clauses.method is not None:
         raise _clash(

@@ -99,7 +99,7 @@ def about_seeds(place: Span, outside: str | None) -> Iterator[None]:
     Args:
         place: The span of the query.
         outside: The query that was passed as seeds=, empty if ids were passed, or None if seeds= was not passed. Errors
-            refer to it.
+            refer to this argument unless it is None.
     """
     try:
         yield
@@ -133,7 +133,7 @@ def seed_types(spec: SampleSpec) -> set[str]:
 
 
 def reached_relations(spec: SampleSpec) -> set[Relation]:
-    """Return the relations that can sample an edge: hop by hop, those that expand an already reached vertex type."""
+    """Return the relations that can sample an edge, because at some hop they expand a vertex type that was reached."""
     walked: set[Relation] = set()
     new = seed_types(spec)
     for hop in range(spec.hops):
@@ -152,7 +152,7 @@ def reached_relations(spec: SampleSpec) -> set[Relation]:
 
 
 def unreached_fanouts(spec: SampleSpec) -> list[Fanout]:
-    """Return the fanouts that never sample an edge, except those whose counts are all 0, which is intended."""
+    """Return the fanouts that never sample an edge, except those with only zero counts, which are intentional."""
     walked = reached_relations(spec)
     return [f for f in spec.fanouts if any(f.counts) and not walked.intersection(f.relations)]
 
