@@ -53,7 +53,7 @@ def connect(
         path: The database directory, whose parent directory must exist. If None, a temporary database is created. It is
             removed when it is closed.
         read_only: Never write to the database. COPY … TO can still write files elsewhere, subject to `folders`.
-        verify: First check the SHA-256 digest of every file, which reads all files.
+        verify: Check the SHA-256 digest of every file first. This reads all files.
         threads: The number of threads for queries, builds and streams. Defaults to one per core. It never affects
             results.
         folders: The only directories and files, besides the database itself, that statements may read and write. A
@@ -216,7 +216,7 @@ class Database:
     def reading(
         self, params: Parameters = None, *, committed: bool = False
     ) -> AbstractContextManager[ExecutionContext]:
-        """Return an execution context for a block that only reads. No file in the catalog is removed meanwhile."""
+        """Return a context for a block that only reads. No file in the catalog is removed during the block."""
         return self._session.reading(params, committed=committed)
 
     @contextmanager
@@ -290,8 +290,8 @@ class Database:
             ids: The dtype of node ids in batches (`n_id`, `edge_index` and all other local ids): 'int32' or 'int64'.
                 Defaults to the statement's WITH (ids = …), or to int64.
             zero_copy: If batches are copied to a GPU, let the GPU read features that do not fit into its memory
-                directly from page-locked host memory. This requires a copy of these features, and Triton. By default,
-                threads gather the feature rows.
+                directly from host memory. For this, the features are copied into page-locked memory. By default,
+                threads gather the feature rows. Requires Triton.
             params: The values of the statement's parameters: a mapping for `$name`, or a sequence for `?`.
             follow: Start each epoch with the newest publication of the snapshot, like `stream.renew()`. Not supported
                 with several ranks.

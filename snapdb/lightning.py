@@ -58,7 +58,7 @@ else:
 
 @document_attributes
 class StageLoader(Iterable[Any]):
-    """The batches of one stage of a trainer. Each iteration yields the trainer's current epoch.
+    """The batches of one trainer stage. Each iteration yields the batches of the trainer's current epoch.
 
     It counts the batches that the training loop has consumed, even if DataLoader workers build them, so its state can
     be saved and loaded in the middle of an epoch.

@@ -52,7 +52,7 @@ def _build(torch: Any) -> str:
 
 
 def kernel_findings() -> Iterator[Finding]:
-    """Yield the cache's directory and size, or nothing if numba cannot be imported. Version findings report that."""
+    """Yield the cache's directory and size, or nothing if numba cannot be imported, which is reported elsewhere."""
     try:
         folders: list[Path] | None = import_module("snapdb.kernels.cache_folders").cache_folders()
     except Exception as error:  # a missing or broken numba

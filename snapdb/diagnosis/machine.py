@@ -40,7 +40,7 @@ def _usable_cpus() -> int:
 
 
 def _gpus() -> Iterator[Finding]:
-    """Yield one finding per CUDA device, or nothing if torch cannot be imported. Version findings report that."""
+    """Yield one finding per CUDA device, or nothing if torch cannot be imported, which is reported elsewhere."""
     try:
         cuda = import_module("torch").cuda
         devices = [cuda.get_device_properties(i) for i in range(cuda.device_count())] if cuda.is_available() else []

@@ -165,7 +165,7 @@ def module(name: str) -> ModuleType:
 
 
 def call(function: str, *args: object, **options: object) -> ExitCode:
-    """Call a function of this package, such as `commands.export.run`, and import its module first."""
+    """Call a function in this package, such as `commands.export.run`, after importing its module."""
     name, _, attribute = function.rpartition(".")
     code: ExitCode = getattr(module(name), attribute)(*args, **options)
     return code

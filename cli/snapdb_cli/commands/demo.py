@@ -102,7 +102,7 @@ def _payments(rng: np.random.Generator, cell: _Ints, opened: _Ints) -> pa.Table:
 
 
 def _honest(rng: np.random.Generator) -> tuple[_Ints, _Ints, _Ints]:
-    """Return about 18 payments per account, half to a few regular payees, half to popular ones such as shops."""
+    """Return about 18 payments per account: half to a few regular payees, and half to popular ones such as shops."""
     count = 18 * _ACCOUNTS
     popular = rng.permutation(_ACCOUNTS)
     regulars = rng.integers(0, _ACCOUNTS, (_ACCOUNTS, 4))

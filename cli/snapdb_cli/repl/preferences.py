@@ -244,7 +244,7 @@ def _filled(text: str, arguments: Sequence[str]) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """Split the text at blanks. Quotes group several words, and are kept.
+    """Split the text at blanks. Quotes group several words, and are retained.
 
     >>> _split("a 'b c' 3")
     ['a', "'b c'", '3']

@@ -100,7 +100,7 @@ def _numbered(rows: ElementRows) -> str:
 
 
 def _same_thing(one: ElementRows, other: ElementRows) -> bool:
-    """Return whether two elements can have equal rows, which requires the same table and the same key."""
+    """Return whether two elements can have equal rows: the same table and, for vertices, the same key."""
     if isinstance(one, VertexRows) and isinstance(other, VertexRows):
         return one.table.id == other.table.id and one.element.key == other.element.key
     return type(one) is type(other) and one.table.id == other.table.id
