@@ -348,7 +348,7 @@ def _unexplained(spot: Spot) -> Spot | None:
 
 
 def _in_slot(slot: Slot, spot: Spot, known: DatabaseNames) -> list[CandidateGroup]:
-    """Return the candidates of one grammar: names if it accepts one, its keywords, or those of its SQL fragment."""
+    """Return one grammar's candidates: names if it accepts a name, keywords, or the candidates of its SQL fragment."""
     if slot.fragment == "STATEMENT":
         return candidates(Spot(slot.inside, spot.typed, spot.quote, spot.after), known)
     if slot.fragment:

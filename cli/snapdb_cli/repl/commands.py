@@ -239,7 +239,7 @@ def _connection(session: ReplSession, argument: str) -> None:
 
 _SHOWN_HISTORY = 50
 _WIDEST = 100
-"""The maximum number of characters in a line of help."""
+"""The maximum number of characters in a line of the help."""
 
 
 def _again(session: ReplSession, argument: str) -> None:
@@ -454,7 +454,7 @@ def _set(session: ReplSession, argument: str) -> None:
         session.say(f"{name} is {_shown(name, session.preferences)}")
         return
     if name and name not in PREFERENCES:
-        session.set(name, "")  # raises, and lists the settings
+        session.set(name, "")  # raises an error that lists the settings
     _list_settings(session, [name] if name else list(PREFERENCES))
 
 

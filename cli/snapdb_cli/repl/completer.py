@@ -27,8 +27,8 @@ _NEAR = 0.75
 def _matching(typed: str, candidates: Sequence[str]) -> list[str]:
     """Return the candidates that match `typed`, best first, ties in their original order. An empty text matches all.
 
-    Case is ignored. Candidates that contain the letters with gaps count only if none contains them without gaps, and
-    misspellings count only if no candidate contains the letters at all.
+    Case is ignored. Candidates that contain the letters with gaps are returned only if none contains them without gaps,
+    and misspellings only if no candidate contains all the letters.
 
     >>> _matching("per", ["superb", "my_person", "person"])
     ['person', 'my_person', 'superb']
@@ -46,7 +46,7 @@ def _matching(typed: str, candidates: Sequence[str]) -> list[str]:
             continue
         begins_word = place > 0 and not folded[place - 1].isalnum()
         ranked[0 if place == 0 or (place == 1 and folded[0] == '"') else 1 if begins_word else 2].append(candidate)
-    # One or two letters occur inside too many names to be useful there.
+    # One or two letters occur inside too many names for such matches to be useful.
     ordered = [*ranked[0], *ranked[1], *(ranked[2] if len(sought) > 2 else ())]
     return ordered or _spread(sought, candidates) or _slips(sought, candidates)
 
@@ -56,7 +56,8 @@ def _spread(sought: str, candidates: Sequence[str]) -> list[str]:
     if len(sought) < 2:
         return []
     letters = "[^\n]*?".join(map(re.escape, sought))
-    # All candidates are joined into one text, one per line, because one search is faster than ten thousand.
+    # All candidates are joined into one text with one per line, because one search is faster than ten thousand
+    # searches.
     line = re.compile(rf"^(?:[^\n]*?[^a-z0-9\n])??{letters}[^\n]*$", re.MULTILINE)
     lines = set(line.findall("\n".join(candidates).lower()))
     if not lines:

@@ -188,7 +188,7 @@ class _Summary:
         return _sparkline(np.bincount(degree_bins(live)).tolist()) or None
 
     def _births(self, rows: _ElementRows) -> _Growth | None:
-        """Return the distribution of vertex event times, read by SQL because no array has them; None without times."""
+        """Return the event-time distribution of vertices, or None if they have no times. SQL reads the times."""
         if rows.time is None:
             return None
         times = f"SELECT {time_expression(rows.time)} AS t FROM ({rows.sql})"
