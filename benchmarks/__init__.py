@@ -1,1 +1,1 @@
-"""Benchmarks: graphs made from a recipe, and the measurements of RESULTS.md."""
+"""Benchmarks: synthetic graphs, and the measurements published in RESULTS.md."""

@@ -1,9 +1,10 @@
-"""Measures what a fresh process costs, and what compiling kernels adds to it; writes its part of RESULTS.md.
+"""Measure the cost of a fresh process and of kernel compilation, and write the cold-start part of RESULTS.md.
 
     python -m benchmarks.cold_start [--runs 5]
 
-Every figure is the least of several processes: processor seconds, of user and system together, which other work on the
-machine changes less than the clock, and the peak of resident memory. Python's bytecode is compiled by a process before.
+Every figure is the minimum over several processes. Time is CPU time (user and system), which depends less on other
+work on the machine than wall-clock time does. Memory is peak resident memory. An earlier process compiles Python's
+bytecode.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ CREATE SAMPLER steady AS SAMPLE USING train REFRESH OTF 15 PERCENT EVERY AUTO SH
 CREATE CACHE near ON SAMPLER steady IN MEMORY '64MB';
 EXPLAIN SAMPLE USING steady;
 """
-"""Tables, snapshots, a refresh, samplers, the plans of both, and (`_STREAM`) an epoch of batches."""
+"""Tables, snapshots, a refresh, samplers and their plans, followed by an epoch of batches (`_STREAM`)."""
 _STREAM = """
 with snapdb.connect("shop.snapdb") as db:
     for batch in db.stream("train"):
@@ -59,7 +60,7 @@ with snapdb.connect("shop.snapdb") as db:
 _RUN = f"import snapdb\nwith snapdb.connect('shop.snapdb') as db:\n    db.script({SESSION!r})\n{_STREAM}"
 _BATCH = "import snapdb\nwith snapdb.connect('shop.snapdb') as db:\n    next(iter(db.stream('train')))\n"
 _DUCKDB = "import duckdb\nduckdb.connect('shop.duckdb').sql('SELECT 1').fetchall()\n"
-# A process inherits the peak memory of the process that starts it: this one is small.
+# A child process inherits the peak memory of its parent, so processes are started by a small launcher.
 _LAUNCHER = """
 import json, resource, subprocess, sys
 subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
@@ -69,16 +70,16 @@ print(json.dumps([used.ru_utime + used.ru_stime, used.ru_maxrss]))
 
 
 class Cost(NamedTuple):
-    """What a process took."""
+    """The cost of a process."""
 
     seconds: float
-    """Of processor time."""
+    """CPU time in seconds."""
     memory: int
-    """Bytes, at the peak."""
+    """Peak memory in bytes."""
 
 
 def main() -> None:
-    """Measures every case in processes of their own, and writes the part."""
+    """Measure each case in separate processes and write the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5, help="processes for each figure; an empty cache takes three")
     options = parser.parse_args()
@@ -87,7 +88,7 @@ def main() -> None:
 
 
 def _measured(folder: Path, runs: int) -> dict[str, Cost]:
-    """The least cost of each case."""
+    """Return the minimum cost of each case."""
     full, database = folder / "kernels", folder / "kept"
     _run(folder, full, ["-c", _RUN], database)
     _run(folder, full, ["-m", "snapdb_cli", "-c", "SELECT 1"], database)
@@ -111,7 +112,7 @@ def _least(costs: list[Cost]) -> Cost:
 
 
 def _run(folder: Path, kernels: Path, arguments: list[str], work: Path | None) -> Cost:
-    """Runs Python in a folder, a new one by default, with the kernels and the bytecode that are there."""
+    """Run Python in `work`, or in a new folder if it is None, with the kernels and bytecode cached so far."""
     place = Path(tempfile.mkdtemp(dir=folder)) if work is None else work
     place.mkdir(exist_ok=True)
     launched = [sys.executable, "-S", "-c", _LAUNCHER, sys.executable, *arguments]

@@ -1,6 +1,7 @@
-"""What the epochs of all systems share: what is asked, the model, the loop and the clock. It needs torch alone.
+"""The parts of epoch measurement that all systems share: the request, the model, the loop and the timing.
 
-A runner is a module that the system's own Python runs with one JSON argument, a `Wish`; it prints one JSON line.
+This module requires only torch. A runner is a module that the system's own Python interpreter runs with one JSON
+argument, a `Wish`. It prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -19,56 +20,56 @@ from torch.nn import functional
 
 HIDDEN = 64
 KEPT = 10
-"""Batches on which the model is timed alone."""
+"""The number of batches on which the model alone is timed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a runner is to measure."""
+    """The request to a runner."""
 
     graph: str
-    """Folder of the graph's arrays."""
+    """The folder with the graph's arrays."""
     database: str
-    """Where snapdb has the same graph."""
+    """The path of the snapdb database with the same graph."""
     fanouts: tuple[int, ...]
     batch: int
     cut: int | None
-    """Batches of an epoch that are taken; None: all."""
+    """The number of batches per epoch that are used, or None for all."""
     classes: int
     workers: int
-    """Processes (of snapdb: threads) that make batches; 0: none beside the trainer."""
+    """The number of worker processes (threads for snapdb) that build batches, or 0 to build them in the trainer."""
     threads: int
-    """Of torch's operators."""
+    """The number of threads for torch's operators."""
     epochs: int
-    """That are timed, after one that is not."""
+    """The number of timed epochs, which follow one untimed epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """An epoch of a system, by the clock: means over those that were timed."""
+    """The wall-clock times of a system's epochs, as means over the timed epochs."""
 
     seconds: float
     waiting: float
-    """Of them, how many the trainer waited for its next batch."""
+    """The seconds of an epoch for which the trainer waited for its next batch."""
     alone: float
-    """What the model takes for as many batches that are ready, when nothing else runs."""
+    """The seconds that the model takes for the same number of prepared batches while nothing else runs."""
     batches: int
     loss: float
-    """Of the last epoch."""
+    """The mean loss of the last epoch."""
     version: str
 
 
 class Ready(NamedTuple):
-    """A batch as the model reads it."""
+    """A batch in the form that the model reads."""
 
     x: Tensor
     edge_index: Tensor
     y: Tensor
-    """Of the seeds, which are the first nodes."""
+    """The labels of the seeds, which are the first nodes."""
 
 
 class Sage(nn.Module):
-    """GraphSAGE with means, as PyG's examples have it: every layer computes all nodes of the batch."""
+    """GraphSAGE with mean aggregation, as in PyG's examples: every layer computes all nodes of the batch."""
 
     def __init__(self, features: int, classes: int, layers: int) -> None:
         super().__init__()
@@ -77,7 +78,7 @@ class Sage(nn.Module):
         self.heard = nn.ModuleList(nn.Linear(a, b, bias=False) for a, b in pairwise(widths))
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """[nodes, classes] logits."""
+        """Return [nodes, classes] logits."""
         source, target = edge_index
         degree = torch.bincount(target, minlength=len(x)).clamp(min=1)[:, None]
         for own, heard in zip(self.own, self.heard, strict=True):
@@ -88,13 +89,13 @@ class Sage(nn.Module):
 
 
 def wished() -> Wish:
-    """What this runner was started for."""
+    """Return the request in this runner's argument."""
     given: dict[str, Any] = json.loads(sys.argv[1])
     return Wish(**{**given, "fanouts": tuple(given["fanouts"])})
 
 
 def training_step(model: Sage) -> Callable[[Ready], Tensor]:
-    """Trains the model on a batch, by Adam, and returns the loss."""
+    """Return a function that trains the model on one batch with Adam and returns the loss."""
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 
     def step(batch: Ready) -> Tensor:
@@ -108,7 +109,7 @@ def training_step(model: Sage) -> Callable[[Ready], Tensor]:
 
 
 def measure(epoch: Callable[[], Iterable[Ready]], wish: Wish, version: str) -> None:
-    """Trains for one epoch and then for those that are timed, times the model alone, and prints the figures."""
+    """Train for one untimed epoch and then the timed epochs, time the model alone, and print the figures."""
     torch.manual_seed(7)
     torch.set_num_threads(wish.threads)
     kept = [Ready(*(part.clone() for part in batch)) for batch in islice(epoch(), KEPT)]
@@ -125,7 +126,7 @@ def measure(epoch: Callable[[], Iterable[Ready]], wish: Wish, version: str) -> N
 
 
 def _trained(batches: Iterable[Ready], step: Callable[[Ready], Tensor]) -> tuple[float, float, int, float]:
-    """Seconds of an epoch, of them those of waiting, its batches and its mean loss."""
+    """Return an epoch's duration and waiting time in seconds, its number of batches and its mean loss."""
     began, waiting, losses = time.perf_counter(), 0.0, []
     for batch, waited in _timed(iter(batches)):
         waiting += waited
@@ -134,7 +135,7 @@ def _trained(batches: Iterable[Ready], step: Callable[[Ready], Tensor]) -> tuple
 
 
 def _timed(batches: Iterator[Ready]) -> Iterator[tuple[Ready, float]]:
-    """Every batch, and how long it was waited for."""
+    """Yield each batch with the seconds spent waiting for it."""
     while True:
         asked = time.perf_counter()
         batch = next(batches, None)

@@ -1,6 +1,6 @@
-"""PyG's epochs, from its NeighborLoader.
+"""PyG's epochs with its NeighborLoader.
 
-benchmarks/.peers/pyg/bin/python -m benchmarks.epoch_pyg '{…}'
+    benchmarks/.peers/pyg/bin/python -m benchmarks.epoch_pyg '{…}'
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from benchmarks.peer import load_arrays
 
 
 def main() -> None:
-    """Measures what is wished for."""
+    """Run the requested measurement."""
     wish = wished()
     loader = _loader(wish)
 
@@ -42,7 +42,7 @@ def _loader(wish: Wish) -> NeighborLoader:
         input_nodes=torch.from_numpy(arrays.train),
         batch_size=wish.batch,
         shuffle=True,
-        is_sorted=True,  # edge_index is sorted by target already
+        is_sorted=True,  # edge_index is already sorted by target
         num_workers=wish.workers,
         persistent_workers=wish.workers > 0,
         multiprocessing_context="fork" if wish.workers else None,

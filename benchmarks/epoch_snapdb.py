@@ -1,6 +1,6 @@
-"""snapdb's epochs, measured as its peer's are.
+"""snapdb's epochs, measured in the same way as PyG's.
 
-python -m benchmarks.epoch_snapdb '{…}'
+    python -m benchmarks.epoch_snapdb '{…}'
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ QUERY = """SAMPLE FROM whole SEEDS (SELECT id FROM node WHERE train) AS node
 
 
 def main() -> None:
-    """Measures what is wished for."""
+    """Run the requested measurement."""
     wish = wished()
     query = QUERY.format(fanouts=", ".join(map(str, wish.fanouts)), batch=wish.batch)
     with (

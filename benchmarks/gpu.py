@@ -1,10 +1,10 @@
-"""Runs the tests that need a GPU, measures streams there beside torch's own operators, prints a table, writes GPU.md.
+"""Run the GPU tests, measure streams on a GPU against torch's own operators, print a table, and write GPU.md.
 
     python -m benchmarks.gpu [--size arxiv] [--batches 60]
 
-Batches per second by the clock, up to the end of the device's work. *torch's own operators* are what one writes
-without a library: uniform draws with replacement, `unique` to relabel, `index_select`. With --device cpu all of
-it runs on the processor, to see that it does, and no page is written.
+Rates are batches per second of wall-clock time, measured until the device has finished its work. *torch's own
+operators* are an implementation without a library: uniform draws with replacement, `unique` to relabel, and
+`index_select`. With --device cpu, everything runs on the CPU to check that the benchmark works, and no page is written.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ FANOUTS, BATCH = (15, 10, 5), 1024
 QUERY = """SAMPLE FROM whole SEEDS (SELECT id FROM node WHERE train) AS node
   FANOUT (edge IN => [15, 10, 5]) BATCH 1024 REPEATABLE (7)"""
 WARM = 10
-"""Batches before the clock starts."""
+"""The number of batches before timing starts."""
 
 
 def main() -> None:
-    """Tests, measures, prints, writes."""
+    """Run the tests and measurements, print the table and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=sorted(SIZES), default="arxiv")
     parser.add_argument("--batches", type=int, default=60, help="timed, of each measure")
@@ -47,7 +47,7 @@ def main() -> None:
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit(f"torch {torch.__version__} finds no CUDA device here: nothing was tested or measured")
     if options.device == "cpu":
-        os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported
+        os.environ["TRITON_INTERPRET"] = "1"  # Triton reads this when it is imported
     tests = _tests() if options.device == "cuda" else "not run"
     rows = list(_measured(options.size, torch.device(options.device), options.batches))
     report = _report(options.size, tests, rows)
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def _tests() -> str:
-    """The last line of the tests that need a GPU."""
+    """Run the GPU tests and return the last line of their output."""
     command = [sys.executable, "-m", "pytest", "-m", "gpu", "-q", "-n", "0", "-p", "no:cacheprovider"]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=PAGE.parent.parent)
     print(done.stdout[-4000:])
@@ -68,7 +68,7 @@ def _tests() -> str:
 
 
 Row = tuple[str, str, float]
-"""What is measured, of which system, and its batches a second."""
+"""The kind of work, the system, and the number of batches per second."""
 
 
 def _measured(size: str, device: torch.device, batches: int) -> Iterator[Row]:
@@ -86,7 +86,7 @@ def _measured(size: str, device: torch.device, batches: int) -> Iterator[Row]:
 
 
 def _sampling(db: snapdb.Database, naive: _Naive, there: str, batches: int) -> Iterator[Row]:
-    """Sampling and relabeling alone, on one thread of the host."""
+    """Measure sampling and relabelling only, on one host thread."""
     for label, on in (("numba, one thread", ""), ("torch operators on the GPU", f"{there} WITH torch")):
         with db.stream(QUERY + on, threads=0) as stream:
             builder, seeds = stream._workers.builder, stream._workers.epochs
@@ -99,12 +99,12 @@ def _sampling(db: snapdb.Database, naive: _Naive, there: str, batches: int) -> I
 
 
 def _gathers(db: snapdb.Database, naive: _Naive, device: torch.device, batches: int) -> Iterator[Row]:
-    """The features of a batch's nodes on the device, from there and from the host."""
+    """Measure gathering a batch's node features to the device, from the device and from the host."""
     ids = [nodes for nodes, _ in islice(naive.sampled(), 8)]
     here, rows = [nodes.cpu() for nodes in ids], naive.features.cpu()
     if device.type == "cuda":
         rows = rows.pin_memory()
-    # What threads do: rows into page-locked memory, then a copy.
+    # This is what threads do: gather rows into page-locked memory, then copy them.
     side = torch.empty((max(map(len, ids)), rows.shape[1]), pin_memory=device.type == "cuda")
 
     def copied(nodes: Tensor) -> Tensor:
@@ -122,7 +122,7 @@ def _gathers(db: snapdb.Database, naive: _Naive, device: torch.device, batches: 
 
 
 class _Naive:
-    """Neighbor sampling as one writes it with torch's own operators."""
+    """Neighbour sampling with only torch's own operators."""
 
     def __init__(self, size: str, device: torch.device) -> None:
         graph, self.device = load_graph(size), device
@@ -132,13 +132,13 @@ class _Naive:
         self.features, self.train = features.to(device), train.to(device)
 
     def sampled(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """(nodes, edge_index), for ever."""
+        """Yield (nodes, edge_index) without end."""
         while True:
             for seeds in self.train[torch.randperm(len(self.train), device=self.device)].split(BATCH):
                 yield self._sample(seeds)
 
     def batches(self) -> Iterator[Ready]:
-        """Ready batches, for ever."""
+        """Yield ready batches without end."""
         for nodes, edges in self.sampled():
             yield Ready(self.features.index_select(0, nodes), edges, self.labels[nodes[:BATCH]])
 
@@ -154,7 +154,7 @@ class _Naive:
             ids, inverse = torch.cat([nodes, reached]).unique(return_inverse=True)
             first = torch.full((len(ids),), len(inverse), device=self.device)
             first.scatter_reduce_(0, inverse, torch.arange(len(inverse), device=self.device), "amin")
-            order = first.argsort()  # nodes that are known keep their numbers
+            order = first.argsort()  # known nodes keep their local ids
             local = torch.empty_like(order)
             local[order] = torch.arange(len(order), device=self.device)
             sources.append(local[inverse[len(nodes) :]])
@@ -171,7 +171,7 @@ def _ready(stream: BatchStream) -> Iterator[Ready]:
 
 
 def _rate(results: Iterator[object], device: torch.device, batches: int) -> float:
-    """Batches a second, after some that are not timed."""
+    """Return the number of batches per second, after some untimed batches."""
     for _ in islice(results, WARM):
         pass
     _wait(device)

@@ -1,7 +1,7 @@
-"""Synthetic graphs to measure on: R-MAT-like, symmetric, without duplicates or self loops.
+"""Synthetic benchmark graphs: similar to R-MAT graphs, symmetric, without duplicate edges or self loops.
 
-A graph follows from its size's name and a seed, byte for byte, on any machine. Peers that are measured on the same
-recipe see the same graph.
+The name of the size and a seed determine a graph byte for byte on any machine. Other systems that use the same recipe
+are measured on the same graph.
 
     python -m benchmarks.graphs arxiv
 """
@@ -20,26 +20,27 @@ import pyarrow.parquet as pq
 from numba import njit, prange
 
 DATA = Path(__file__).parent / "data"
-"""Graphs are made once and kept here; git ignores it."""
+"""The folder in which generated graphs are stored. Git ignores it."""
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 
 GOLDEN = 0x9E3779B97F4A7C15
 QUADRANTS = (0.45, 0.22, 0.22)
-"""Chances of the first three quadrants of a step of R-MAT; the last gets the rest."""
+"""The probabilities of the first three quadrants in an R-MAT step. The fourth quadrant has the remaining
+probability."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How big a graph is."""
+    """The size of a graph."""
 
     nodes: int
     edges: int
-    """Directed edges aimed at; duplicates are dropped."""
+    """The target number of directed edges, before duplicates are dropped."""
     features: int
     train: int
-    """Training seeds."""
+    """The number of training seeds."""
     classes: int
 
 
@@ -52,10 +53,10 @@ SIZES = {
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Adjacency, features, labels and training seeds; arrays are memory-mapped and read-only."""
+    """Adjacency, features, labels and training seeds as memory-mapped, read-only arrays."""
 
     indptr: Int64s
-    """[nodes + 1]; the in-neighbours of v are indices[indptr[v]:indptr[v + 1]], ascending."""
+    """[nodes + 1] row bounds. The in-neighbours of v are indices[indptr[v]:indptr[v + 1]], in ascending order."""
     indices: Int32s
     features: npt.NDArray[np.float32]
     labels: Int64s
@@ -63,7 +64,7 @@ class Graph:
 
 
 def load_graph(name: str, seed: int = 1, folder: Path = DATA) -> Graph:
-    """The graph of that size; it is made on first use and kept in `folder`."""
+    """Return the graph of this size. The first call generates it and stores it in `folder`."""
     path = folder / f"{name}-{seed}"
     if not (path / "train.npy").exists():
         path.mkdir(parents=True, exist_ok=True)
@@ -73,7 +74,7 @@ def load_graph(name: str, seed: int = 1, folder: Path = DATA) -> Graph:
 
 
 def write_parquet(graph: Graph, folder: Path) -> tuple[Path, Path]:
-    """Writes node.parquet (id, x, label, train) and edge.parquet (src, dst) and says where; skipped when there."""
+    """Write node.parquet (id, x, label, train) and edge.parquet (src, dst) unless they exist, and return the paths."""
     nodes, edges = folder / "node.parquet", folder / "edge.parquet"
     if nodes.exists() and edges.exists():
         return nodes, edges
@@ -90,7 +91,7 @@ def write_parquet(graph: Graph, folder: Path) -> tuple[Path, Path]:
 
 
 def _make(size: Size, seed: int, path: Path) -> None:
-    """Draws the graph and writes its arrays; the random numbers come in this order."""
+    """Draw the graph and write its arrays. The order of the random draws is part of the recipe."""
     rng = np.random.default_rng(seed)
     names = rng.permutation(size.nodes).astype(np.int32)
     indptr, indices = _adjacency(size, seed, names)
@@ -108,7 +109,7 @@ def _make(size: Size, seed: int, path: Path) -> None:
 
 
 def _adjacency(size: Size, seed: int, names: Int32s) -> tuple[Int64s, Int32s]:
-    """R-MAT pairs and one uniform partner a node, both ways, duplicates dropped."""
+    """Return the adjacency: R-MAT pairs and one uniform partner per node, in both directions, without duplicates."""
     pairs = int(size.edges / 2 * 1.001) - size.nodes
     source = np.empty(pairs + size.nodes, np.int32)
     target = np.empty(pairs + size.nodes, np.int32)
@@ -133,7 +134,10 @@ def _mix(z: Any) -> Any:
 def rmat(
     nodes: int, bits: int, pairs: int, seed: int, names: Int32s, bounds: Int64s, source: Int32s, target: Int32s
 ) -> None:
-    """Pair e walks `bits` quadrants by 16-bit draws of its own counter, again until it is inside and no self loop."""
+    """Draw each pair by `bits` R-MAT steps.
+
+    Pair e uses 16-bit draws from a separate counter. A pair that is out of range or a self loop is drawn again.
+    """
     for e in prange(pairs):
         base = _mix(np.uint64(seed) * np.uint64(GOLDEN) + np.uint64(e))
         counter = np.uint64(0)
@@ -164,7 +168,7 @@ def rmat(
 
 @njit(parallel=True)
 def _backbone(nodes: int, seed: int, offset: int, source: Int32s, target: Int32s) -> None:
-    """One uniform partner a node, so that none is isolated."""
+    """Draw one uniform partner per node, so that no node is isolated."""
     for i in prange(nodes):
         draw = _mix(np.uint64(seed) * np.uint64(0xD1342543DE82EF95) + np.uint64(i))
         j = np.int64(draw % np.uint64(nodes - 1))
@@ -176,7 +180,7 @@ def _backbone(nodes: int, seed: int, offset: int, source: Int32s, target: Int32s
 
 @njit
 def _both_ways(nodes: int, source: Int32s, target: Int32s) -> tuple[Int64s, Int32s]:
-    """Rows of both directions by counting sort, duplicates included."""
+    """Return the rows of both directions, built by counting sort, including duplicates."""
     indptr = np.zeros(nodes + 1, np.int64)
     for e in range(source.size):
         indptr[source[e] + 1] += 1
@@ -197,7 +201,7 @@ def _both_ways(nodes: int, source: Int32s, target: Int32s) -> tuple[Int64s, Int3
 
 @njit(parallel=True)
 def _sort_rows(indptr: Int64s, indices: Int32s) -> Int64s:
-    """Sorts each row and moves its distinct neighbours to its front; how many they are, after a leading 0."""
+    """Sort each row, move its distinct neighbours to the front, and return their numbers after a leading 0."""
     degree = np.zeros(indptr.size, np.int64)
     for i in prange(indptr.size - 1):
         low = indptr[i]
@@ -213,7 +217,7 @@ def _sort_rows(indptr: Int64s, indices: Int32s) -> Int64s:
 
 @njit
 def _close_gaps(indptr: Int64s, indices: Int32s, kept: Int64s) -> None:
-    """Moves the rows together, so that row i stands at kept[i]."""
+    """Move the rows together, so that row i starts at kept[i]."""
     for i in range(kept.size - 1):
         low = indptr[i]
         out = kept[i]
@@ -222,7 +226,7 @@ def _close_gaps(indptr: Int64s, indices: Int32s, kept: Int64s) -> None:
 
 
 def main() -> None:
-    """Makes the graphs named on the command line."""
+    """Generate the graphs named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("size", nargs="+", choices=sorted(SIZES))
     for name in parser.parse_args().size:

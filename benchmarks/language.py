@@ -1,9 +1,9 @@
-"""Measures what the language itself costs and writes LANGUAGE.md: parse, bind, optimize, scripts, completion, prompt.
+"""Measure the costs of the language (parsing, binding, optimizing, scripts, completion, prompt) and write LANGUAGE.md.
 
     python -m benchmarks.language [--rounds 30] [--out FILE]
 
-Every figure is the median of the rounds, warm: the grammars are built and the catalog is read. A start of the command
-line is a process of its own.
+Every figure is the median over the rounds, measured warm: the grammars are built and the catalog is loaded. Each start
+of the command line is a separate process.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ SPOTS = [
 
 
 def main() -> None:
-    """Runs the measures and writes the report."""
+    """Run the measurements and write the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def _seconds(work: Callable[[], object], rounds: int) -> float:
-    """The median of some rounds, one before them not counted."""
+    """Return the median seconds over the rounds, after one untimed round."""
     work()
     times = []
     for _ in range(rounds):
@@ -94,7 +94,7 @@ def _seconds(work: Callable[[], object], rounds: int) -> float:
 
 
 def _statements(db: Database, rounds: int) -> dict[str, tuple[float, float]]:
-    """For each typical statement the seconds to parse it, and to parse, bind and optimize it."""
+    """Return, for each typical statement, the seconds to parse it, and to parse, bind and optimize it."""
     return {
         name: (
             _seconds(lambda text=text: parse(text), rounds),
@@ -105,21 +105,21 @@ def _statements(db: Database, rounds: int) -> dict[str, tuple[float, float]]:
 
 
 def _widen(db: Database) -> None:
-    """Tables of many columns beside those that the statements read."""
+    """Create tables with many columns in addition to those that the statements read."""
     for number in range(10):
         columns = ", ".join(f"{number} AS column_{number}_{i}" for i in range(COLUMNS // 10))
         db.execute(f"CREATE TABLE wide_{number} AS SELECT {columns}")
 
 
 def _completion(db: Database, rounds: int) -> dict[str, float]:
-    """For each place the seconds until its completions are there, names of the catalog known."""
+    """Return, for each position in a statement, the seconds to complete it with the catalog's names already loaded."""
     known = DatabaseNames.from_names(db.names())
     found = {spot: _seconds(lambda spot=spot: complete(spot, known), rounds) for spot in SPOTS}  # type: ignore[misc]
     return {"names of the catalog, nothing changed": _seconds(db.names, rounds), **found}
 
 
 def _scripts() -> dict[str, float]:
-    """Seconds for a script with a statement a line, and for one statement of a million tokens."""
+    """Return the seconds to parse a script with one statement per line, and one statement with a million tokens."""
     kinds = [text for name, text in TYPICAL.items() if name in ("SELECT", "INSERT", "CREATE SNAPSHOT", "DROP")]
     script = "".join(f"{kinds[i % 4]}; -- line {i}\n" for i in range(LINES))
     return {
@@ -133,7 +133,7 @@ def _scripts() -> dict[str, float]:
 
 
 def _starts(rounds: int) -> dict[str, float]:
-    """Seconds of whole processes of the command line."""
+    """Return the seconds of whole command-line processes."""
     snap = [sys.executable, "-m", snapdb_cli.__name__]
 
     def run(*arguments: str) -> Callable[[], object]:
@@ -148,13 +148,13 @@ def _starts(rounds: int) -> dict[str, float]:
 
 
 def _environment() -> dict[str, str]:
-    """That of a user, whose Python keeps what it has compiled."""
+    """Return the environment of a typical user, in which Python caches compiled bytecode."""
     known = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**known, "PROMPT_TOOLKIT_NO_CPR": "1"}
 
 
 def _prompt() -> float:
-    """The seconds from the start of a session in a terminal to its prompt."""
+    """Return the seconds from starting a terminal session until its prompt appears."""
     command, began = ["-m", snapdb_cli.__name__], time.perf_counter()
     terminal = pexpect.spawn(sys.executable, command, encoding="utf-8", timeout=30, env=_environment())  # type: ignore[arg-type]
     terminal.expect("snapdb>")

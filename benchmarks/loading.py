@@ -1,4 +1,4 @@
-"""The graphs of the benchmarks in databases, loaded through SQL."""
+"""Databases with the benchmark graphs, loaded through SQL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CREATE SNAPSHOT whole OF bench
 
 
 def database_of(size: str, type_: str = "float32") -> Path:
-    """A database that has the graph as snapshot `whole`, its features of a type, made on first use and kept."""
+    """Return a database whose snapshot `whole` is the graph, with features of this type. The first call creates it."""
     path = DATA / f"{size}{'' if type_ == 'float32' else f'-{type_}'}.snapdb"
     if not path.exists():
         nodes, edges = write_parquet(load_graph(size), DATA / f"{size}-1")

@@ -1,4 +1,4 @@
-"""The machine, the code and the libraries that results belong to."""
+"""The machine, the commit and the library versions that results were measured with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LIBRARIES = ("snapdb", "numba", "numpy", "torch", "duckdb", "pyarrow")
 
 
 def describe_machine() -> dict[str, str]:
-    """What → value: commit, processor, cores, memory, system and versions of libraries."""
+    """Return the commit, processor, cores, memory, system and library versions by name."""
     return {
         "commit": _commit(),
         "processor": _processor(),
@@ -25,7 +25,7 @@ def describe_machine() -> dict[str, str]:
 
 
 def _commit() -> str:
-    """The commit's short name, and whether files differ from it."""
+    """Return the commit's short hash, marked if the working tree differs from it."""
     git = ["git", "-C", str(Path(__file__).parent)]
     name = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     changes = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=False)

@@ -1,8 +1,8 @@
-"""The measurements, each a pass over the training seeds in a process of its own.
+"""The measurements, each a pass over the training seeds in a separate process.
 
     python -m benchmarks.measures stream 2 DATABASE GRAPH ROUNDS
 
-prints one JSON line. A pass warms up (compilers, page cache), then `ROUNDS` passes are timed.
+prints one line of JSON. One pass warms up kernels and the page cache, then `ROUNDS` passes are timed.
 """
 
 from __future__ import annotations
@@ -42,36 +42,38 @@ QUERY = f"""SAMPLE FROM whole SEEDS (SELECT id FROM node WHERE train) AS node
   FANOUT (edge IN => [{", ".join(map(str, FANOUTS))}]) BATCH {BATCH} REPEATABLE ({SEED})"""
 
 Pass = Iterator[tuple[int, int]]
-"""(nodes, edges) of each batch, as it becomes ready."""
+"""(nodes, edges) of each batch, yielded when the batch is ready."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one process measured."""
+    """The measurements of one process."""
 
     batches_per_s: float
-    """Of the median pass, by the clock on the wall."""
+    """Batches per second of wall-clock time, in the median pass."""
     batches_per_cpu_s: float
-    """Over all passes, by CPU time: also good on a machine that is shared."""
+    """Batches per second of CPU time over all passes. This figure is also meaningful on a shared machine."""
     nodes: float
-    """Mean of a batch."""
+    """The mean number of nodes per batch."""
     edges: float
     peak_pss: int
-    """Bytes: this process's share of memory at its highest, sampled every 50 ms."""
+    """The highest proportional set size of this process in bytes, sampled every 50 ms."""
     peak_rss: int
-    """Bytes, mapped files included."""
+    """Peak resident memory in bytes, including mapped files."""
     parts: dict[str, float]
-    """`stages`: seconds a batch by stage. `versus`: bare kernels' rate over the stream's, by the clock and by CPU."""
+    """For `stages`, the seconds per batch of each stage. For `versus`, the ratio of the bare kernels' rate to the
+    stream's,
+    by wall-clock time and by CPU time."""
 
 
 def stream_pass(stream: BatchStream) -> Pass:
-    """Ready batches from the public door."""
+    """Yield the sizes of ready batches from the public API."""
     for batch in stream:
         yield len(batch.n_id["node"]), next(iter(batch.edge_index.values())).shape[1]
 
 
 def bare_pass(stream: BatchStream, epoch: int, threads: int, gather: bool = True) -> Pass:
-    """The sampler and the gather of features and targets alone, batch after batch; nothing is kept."""
+    """Only sample and gather features and targets, batch by batch, without keeping any result."""
     order = epoch_order(stream.seeds, SEED, epoch, "SHUFFLE")
     x, target = stream.view.node_features["node"]["x"], stream.view.targets["node"]
     idle = [stream.sampler.scratch() for _ in range(threads)]
@@ -94,13 +96,13 @@ def bare_pass(stream: BatchStream, epoch: int, threads: int, gather: bool = True
 
 
 def naive_pass(graph: Graph, epoch: int) -> Pass:
-    """The first batches of an epoch: each takes half a second."""
+    """Yield only the first batches of an epoch, because each takes half a second."""
     for x, edge_index in islice(naive_batches(graph, FANOUTS, BATCH, SEED + epoch), NAIVE_BATCHES):
         yield len(x), edge_index.shape[1]
 
 
 def stages_pass(stream: BatchStream, epoch: int, spent: dict[str, float]) -> Pass:
-    """One thread's work in its parts, then the stream's own epoch; adds the seconds of each to `spent`."""
+    """Time the stages of a batch on one thread, then an epoch of the stream, and add the seconds to `spent`."""
     order = epoch_order(stream.seeds, SEED, epoch, "SHUFFLE")
     view = _timed_view(stream.view, spent)
     delivery = DeviceTransfer(torch.device("cpu"), view)
@@ -125,7 +127,7 @@ def stages_pass(stream: BatchStream, epoch: int, spent: dict[str, float]) -> Pas
 
 @dataclass(frozen=True, slots=True)
 class _TimedFeature:
-    """A feature that adds the seconds of its reads to `spent`."""
+    """A feature that adds the duration of its reads to `spent`."""
 
     feature: Feature
     spent: dict[str, float]
@@ -154,11 +156,11 @@ def _timed_view(view: GraphView, spent: dict[str, float]) -> GraphView:
 
 
 def versus_pass(stream: BatchStream, epoch: int, threads: int, spent: dict[str, float]) -> Pass:
-    """The stream beside the bare kernels over one epoch: both meet the same weather. `spent` gets the ratios."""
+    """Time an epoch of the stream and of the bare kernels under the same conditions, and add the ratios to `spent`."""
     stream.set_epoch(epoch)
     runs = {"stream": partial(stream_pass, stream), "bare": partial(bare_pass, stream, epoch, threads)}
     seconds = {}
-    for name in sorted(runs, reverse=epoch % 2 == 0):  # who goes first changes from epoch to epoch
+    for name in sorted(runs, reverse=epoch % 2 == 0):  # the order alternates between epochs
         clock, cpu = time.perf_counter(), time.process_time()
         sizes = list(runs[name]())
         seconds[name] = (time.perf_counter() - clock, time.process_time() - cpu)
@@ -168,11 +170,11 @@ def versus_pass(stream: BatchStream, epoch: int, threads: int, spent: dict[str, 
 
 
 MEASURES = ("stream", "bare", "sample", "stages", "versus", "naive")
-"""Names that the command line takes."""
+"""The names of the measurements on the command line."""
 
 
 def _passes(name: str, threads: int, database: Path, graph: str, spent: dict[str, float]) -> Callable[[int], Pass]:
-    """A pass, given its epoch."""
+    """Return a function that runs a pass over an epoch."""
     if name == "naive":
         torch.set_num_threads(threads)
         arrays = load_graph(graph)
@@ -193,7 +195,7 @@ def _passes(name: str, threads: int, database: Path, graph: str, spent: dict[str
 
 
 def measure(name: str, threads: int, database: Path, graph: str, rounds: int) -> Figures:
-    """One warm-up pass, then `rounds` timed ones."""
+    """Run one warm-up pass and then `rounds` timed passes."""
     spent: dict[str, float] = defaultdict(float)
     passes = _passes(name, threads, database, graph, spent)
     with _Memory() as memory:
@@ -219,7 +221,7 @@ def measure(name: str, threads: int, database: Path, graph: str, rounds: int) ->
 
 
 class _Memory:
-    """Watches this process's proportional set size while a block runs."""
+    """Samples the proportional set size of this process within a block."""
 
     def __enter__(self) -> _Memory:
         self.peak = self.peak_rss = 0
@@ -241,7 +243,7 @@ class _Memory:
 
 
 def _kilobytes(path: str, label: str) -> int:
-    """Bytes of the line that the label starts."""
+    """Return the number of bytes on the line that starts with the label."""
     lines = Path(path).read_text().splitlines()
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith(label))
 

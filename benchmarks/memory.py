@@ -1,4 +1,4 @@
-"""Peak memory of a process and all below it, watched from outside."""
+"""The peak memory of a process and its descendants, measured from another process."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import threading
 from pathlib import Path
 
 EVERY = 0.2
-"""Seconds between looks. Adding up proportional shares walks page tables, which often would slow what is measured."""
+"""Seconds between samples. Summing proportional set sizes walks page tables, so frequent samples would slow the
+measured
+process."""
 
 
 class TreeMemory:
-    """Watches a process and those it starts while a block runs."""
+    """Samples the memory of a process and its descendants within a block."""
 
     pss = 0
-    """Bytes: the processes' proportional shares together, at their highest look."""
+    """The highest sampled sum of the processes' proportional set sizes, in bytes."""
     rss = 0
-    """Bytes: the processes' own peaks together, mapped files included; for one process exact but for its last look."""
+    """The sum of the processes' peak resident memory in bytes, including mapped files. For a single process, it is
+    exact up
+    to the last sample."""
 
     def __init__(self, pid: int, every: float = EVERY) -> None:
         self._pid = pid
@@ -39,7 +43,7 @@ class TreeMemory:
 
 
 def _tree(pid: int) -> list[int]:
-    """The process and all below it; those that end meanwhile are left out."""
+    """Return the process and its descendants, without processes that exit in the meantime."""
     try:
         threads = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
     except OSError:
@@ -48,7 +52,7 @@ def _tree(pid: int) -> list[int]:
 
 
 def _bytes(pid: int, file: str, label: str) -> int:
-    """The line that the label starts; 0 when the process is gone."""
+    """Return the number of bytes on the line that starts with the label, or 0 if the process has exited."""
     try:
         lines = Path(f"/proc/{pid}/{file}").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""A real limit of memory for a process and all that it reads: a control group, in which pages of files count too."""
+"""A memory limit for a process and everything it reads, by a control group, which also counts page cache."""
 
 from __future__ import annotations
 
@@ -11,32 +11,34 @@ from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup/memory")
 LEAVING = 10.0
-"""Seconds in which the last process of a group must be gone."""
+"""The maximum number of seconds until the last process has left a group."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryGroup:
-    """A group of the first version of Linux's memory controller."""
+    """A control group of the cgroup v1 memory controller of Linux."""
 
     path: Path
 
     @property
     def prefix(self) -> list[str]:
-        """Words before a command that let it run in the group from its start."""
+        """The words before a command that start it in the group."""
         return ["/bin/sh", "-c", f'echo $$ > {self.path}/cgroup.procs && exec "$@"', "sh"]
 
     @property
     def peak(self) -> int:
-        """Bytes: the most that was in use, pages of files included."""
+        """Peak memory in bytes, including page cache."""
         return int((self.path / "memory.max_usage_in_bytes").read_text())
 
 
 @contextmanager
 def memory_group(limit: int) -> Iterator[MemoryGroup]:
-    """A group for the block whose processes may together use `limit` bytes of memory, and no swap beyond it.
+    """Create a control group for a block.
+
+    Its processes may together use `limit` bytes of memory, and no swap beyond that.
 
     Raises:
-        SystemExit: the system has no such controller, or this user may not use it.
+        SystemExit: The system has no such controller, or this user may not use it.
     """
     path = ROOT / f"snapdb-bench-{os.getpid()}"
     try:
@@ -44,7 +46,7 @@ def memory_group(limit: int) -> Iterator[MemoryGroup]:
         (path / "memory.limit_in_bytes").write_text(str(limit))
     except OSError as error:
         raise SystemExit(f"no memory group at {path}: {error.strerror}; this part needs cgroup v1 and root") from error
-    with suppress(OSError):  # only where the system counts swap
+    with suppress(OSError):  # only if the system accounts for swap
         (path / "memory.memsw.limit_in_bytes").write_text(str(limit))
     try:
         yield MemoryGroup(path)
@@ -53,7 +55,7 @@ def memory_group(limit: int) -> Iterator[MemoryGroup]:
 
 
 def forget(folder: Path) -> None:
-    """Drops the files' pages from memory, so that who reads them next reads the disk and is charged for it."""
+    """Drop the files' pages from the page cache. The next process reads them from disk and is charged for them."""
     for path in folder.rglob("*"):
         if path.is_file():
             descriptor = os.open(path, os.O_RDONLY)
@@ -65,7 +67,7 @@ def forget(folder: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """A group goes when its last process has gone."""
+    """Remove the group as soon as its last process has exited."""
     until = time.monotonic() + LEAVING
     while True:
         try:

@@ -1,4 +1,4 @@
-"""What one writes with numpy and torch in an afternoon: a vectorised sampler and `index_select`."""
+"""A naive implementation with numpy and torch: a vectorized sampler and `index_select`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ Int64s = npt.NDArray[np.int64]
 
 
 def naive_batches(graph: Graph, fanouts: Sequence[int], batch: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """One epoch of (node features [nodes, width], edge_index [2, E]), uniform without replacement; labels read too."""
+    """Yield one epoch of (node features [nodes, width], edge_index [2, E]) for uniform draws without replacement.
+
+    Labels are also read.
+    """
     rng = np.random.default_rng(seed)
     indptr, indices = np.array(graph.indptr), np.array(graph.indices, dtype=np.int64)
     features, labels = (torch.from_numpy(np.array(values)) for values in (graph.features, graph.labels))
@@ -32,7 +35,10 @@ def naive_batches(graph: Graph, fanouts: Sequence[int], batch: int, seed: int) -
 def _sample(
     indptr: Int64s, indices: Int64s, seeds: Int64s, fanouts: Sequence[int], local: Int64s, rng: np.random.Generator
 ) -> tuple[Int64s, Int64s]:
-    """(nodes, edge_index) of a neighbourhood, seeds first; `local` is scratch of -1, left as it was."""
+    """Return (nodes, edge_index) of a neighbourhood, with the seeds first.
+
+    `local` is scratch memory filled with -1, and is restored afterwards.
+    """
     nodes, frontier = seeds, seeds
     pairs: list[Int64s] = []
     local[seeds] = np.arange(len(seeds))
@@ -48,7 +54,7 @@ def _sample(
 
 
 def _draw(start: Int64s, degree: Int64s, fanout: int, rng: np.random.Generator) -> tuple[Int64s, Int64s]:
-    """(row, position) of up to `fanout` random edges of each row: the smallest of random keys, row by row."""
+    """Return (row, position) of up to `fanout` random edges per row: those with the row's smallest random keys."""
     row = np.repeat(np.arange(len(degree)), degree)
     place = np.arange(len(row)) - np.repeat(np.cumsum(degree) - degree, degree)
     order = np.lexsort((rng.random(len(row)), row))

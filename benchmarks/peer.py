@@ -1,6 +1,7 @@
-"""What the runners of all systems share: what is asked, the seeds, the clock. It needs numpy and nothing of snapdb.
+"""The parts that the runners of all systems share: the request, the seeds and the timing. It does not import snapdb.
 
-A runner is a module that the system's own Python runs with one JSON argument, an `Asked`; it prints one JSON line.
+A runner is a module that the system's own Python interpreter runs with one JSON argument, an `Asked`. It prints one
+line of JSON.
 """
 
 from __future__ import annotations
@@ -21,45 +22,46 @@ import numpy.typing as npt
 Int64s = npt.NDArray[np.int64]
 
 WARM = 6
-"""Batches before the clock starts: queues are full then, and memory has been touched."""
+"""The number of batches before timing starts, by which time queues are full and memory has been touched."""
 MOST = 4000
-"""Batches that a loader is given; the clock stops it before."""
+"""The number of batches that a loader is given, which is more than are timed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a runner is to measure."""
+    """The request to a runner."""
 
     system: str
     graph: str
-    """Folder of the graph's arrays."""
+    """The folder with the graph's arrays."""
     database: str
-    """Where snapdb has the same graph."""
+    """The path of the snapdb database with the same graph."""
     fanouts: tuple[int, ...]
-    """Nearest hop first."""
+    """The fanouts, starting at the seeds' hop."""
     batch: int
     mode: str
-    """`ready`: sampled, relabelled, features and labels gathered, by the system's loader. `sample`: the first two
-    alone, one thread, by the system's fastest call."""
+    """With `ready`, the system's loader samples, relabels, and gathers features and labels. With `sample`, the system's
+    fastest function only samples and relabels, on one thread."""
     edge_ids: bool
-    """The user's edge ids are read too."""
+    """Whether the user's edge ids are also read."""
     narrow: bool
-    """Ids are int32, and features float16."""
+    """Whether ids are int32 and features are float16."""
     layout: str
-    """NODES: a hop expands what is new. BLOCKS: all nodes of the batch. Peers know one of them each."""
+    """With NODES, a hop expands the new nodes. With BLOCKS, it expands all nodes of the batch. Each peer supports one
+    of them."""
     workers: int
-    """Processes (of snapdb: threads) beside the caller's."""
+    """The number of worker processes (threads for snapdb) in addition to the caller's."""
     threads: int
-    """Of torch's operators."""
+    """The number of threads for torch's operators."""
     batches: int
-    """At least so many are timed,"""
+    """The minimum number of timed batches."""
     seconds: float
-    """and at least so long."""
+    """The minimum number of timed seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrays:
-    """A graph as its arrays; features are as wide as they are."""
+    """A graph as arrays, with features in their stored width."""
 
     indptr: Int64s
     indices: npt.NDArray[np.int32]
@@ -70,48 +72,48 @@ class Arrays:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """One batch, as it became ready."""
+    """The size of one batch, counted when it is ready."""
 
     nodes: int
     edges: int
     expanded: int = 0
-    """Nodes whose rows were looked up; 0: the runner does not know."""
+    """The number of nodes whose rows were looked up, or 0 if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What was measured."""
+    """The measurements."""
 
     batches: int
     seconds: float
     cpu_seconds: float
-    """Of this process and those it started."""
+    """CPU time in seconds of this process and its descendants."""
     nodes: float
-    """Mean of a batch."""
+    """The mean number of nodes per batch."""
     edges: float
     expanded: float
     version: str
 
 
 def asked() -> Asked:
-    """What this runner was started for."""
+    """Return the request in this runner's argument."""
     given: dict[str, Any] = json.loads(sys.argv[1])
     return Asked(**{**given, "fanouts": tuple(given["fanouts"])})
 
 
 def load_arrays(folder: str) -> Arrays:
-    """The graph in memory, as its own process would hold it."""
+    """Return the graph in memory, as a training process would hold it."""
     return Arrays(*(np.load(Path(folder) / f"{name}.npy") for name in Arrays.__slots__))
 
 
 def repeated_seeds(train: Int64s, batch: int) -> list[Int64s]:
-    """Training seeds in batches, over and over."""
+    """Return `MOST` batches of training seeds, repeated as needed."""
     once = [train[low : low + batch] for low in range(0, len(train) - batch + 1, batch)]
     return [once[i % len(once)] for i in range(MOST)]
 
 
 def measure(stream: Iterable[Counted], wish: Asked, version: str) -> None:
-    """Warms up, times, and prints the figures; a stream that is still at work is left."""
+    """Warm up, time the batches and print the figures. A stream that is still running is abandoned."""
     batches = iter(stream)
     for _ in range(WARM):
         next(batches)
@@ -125,12 +127,12 @@ def measure(stream: Iterable[Counted], wish: Asked, version: str) -> None:
     means = [float(np.mean([getattr(each, name) for each in found])) for name in ("nodes", "edges", "expanded")]
     print(json.dumps(asdict(Figures(len(found), seconds, cpu, *means, version))), flush=True)
     for worker in [*_tree(os.getpid())][:0:-1]:
-        os.kill(worker, signal.SIGKILL)  # they are at work still, and nobody wants it
+        os.kill(worker, signal.SIGKILL)  # the workers are still running, and their results are not needed
     os._exit(0)
 
 
 def _cpu_seconds() -> float:
-    """User and system time of this process and all below it that live."""
+    """Return the user and system time of this process and its running descendants."""
     ticks = sum(sum(_times(pid)) for pid in _tree(os.getpid()))
     return ticks / os.sysconf("SC_CLK_TCK")
 

@@ -1,11 +1,11 @@
-"""DGL's batches, of its classic loader (`dgl`) or of GraphBolt (`graphbolt`).
+"""DGL's batches, from its classic loader (`dgl`) or from GraphBolt (`graphbolt`).
 
     benchmarks/.peers/dgl/bin/python -m benchmarks.peer_dgl '{…}'
 
-DGL counts fanouts from the far end, and samples every node of the batch again at each hop.
+DGL lists fanouts from the outermost hop, and at each hop samples all nodes of the batch again.
 
-Where ids are to be int32, GraphBolt's are. The classic loader keeps int64 ids, and its features alone are float16:
-with an int32 graph DGL 2.1 returns ever smaller batches, of 39,000, 14,000 and 8,000 nodes where there are 92,000.
+With narrow ids, GraphBolt uses int32. The classic loader keeps int64 ids, and only its features are float16, because
+DGL 2.1 returns wrong batches for an int32 graph: 39,000, 14,000 and 8,000 nodes instead of 92,000.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ import dgl
 import dgl.graphbolt as gb
 
 NAME = "name"
-"""Of the column that edge ids are read from."""
+"""The name of the column from which edge ids are read."""
 
 
 def main() -> None:
-    """Measures what is asked."""
+    """Run the requested measurement."""
     wish = asked()
     torch.set_num_threads(wish.threads)
     torch.manual_seed(7)

@@ -1,6 +1,6 @@
-"""PyG's batches: NeighborLoader when they are to be ready, its sampling operator when they are to be sampled.
+"""PyG's batches, from NeighborLoader for ready batches or from its sampling operator for sampling only.
 
-benchmarks/.peers/pyg/bin/python -m benchmarks.peer_pyg '{…}'
+    benchmarks/.peers/pyg/bin/python -m benchmarks.peer_pyg '{…}'
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from benchmarks.peer import Arrays, Asked, Counted, asked, load_arrays, measure,
 
 
 def main() -> None:
-    """Measures what is asked."""
+    """Run the requested measurement."""
     wish = asked()
     torch.set_num_threads(wish.threads)
     torch.manual_seed(7)
@@ -39,7 +39,7 @@ def _ready(arrays: Arrays, wish: Asked) -> Iterator[Counted]:
         y=torch.from_numpy(arrays.labels),
     )
     if wish.edge_ids:
-        data.edge_name = torch.arange(len(source))  # any values do: what is timed is their gather
+        data.edge_name = torch.arange(len(source))  # arbitrary values, because only their gather is timed
     del source, target
     loader = NeighborLoader(
         data,
@@ -47,7 +47,7 @@ def _ready(arrays: Arrays, wish: Asked) -> Iterator[Counted]:
         input_nodes=torch.from_numpy(np.concatenate(repeated_seeds(arrays.train, wish.batch))),
         batch_size=wish.batch,
         shuffle=False,
-        is_sorted=True,  # edge_index is sorted by target already
+        is_sorted=True,  # edge_index is already sorted by target
         num_workers=wish.workers,
         multiprocessing_context="fork" if wish.workers else None,
     )

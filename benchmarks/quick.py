@@ -1,8 +1,8 @@
-"""Measures ready batches once, of snapdb and of those it is asked about, for `snapdb bench`; RESULTS.md stays as it is.
+"""Measure ready batches once for `snapdb bench`, for snapdb and the requested peer, without changing RESULTS.md.
 
     python -m benchmarks.quick arxiv [pyg|dgl]
 
-prints one JSON line: a list of objects, one for each system.
+prints one line of JSON: a list with one object per system.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from benchmarks.ready_report import Setting
 
 FANOUTS = (15, 10, 5)
 PEER = Setting(CORES, 1, keeping=True)
-"""As many worker processes as cores, and malloc that keeps its memory: the fastest of a peer's settings as a rule."""
+"""One worker process per core, and malloc retaining freed memory, which is usually a peer's fastest setting."""
 
 
 def main() -> None:
-    """Prints the figures of each system; what is going on goes to stderr."""
+    """Print the figures of each system. Progress is printed to stderr."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("size", choices=sorted(SIZES))
     parser.add_argument("against", nargs="?", choices=["pyg", "dgl"])
@@ -36,9 +36,9 @@ def main() -> None:
     systems = ["snapdb", options.against] if options.against else ["snapdb"]
     if missing := [system for system in systems if not RUNNERS[system][0].exists()]:
         sys.exit(f"{missing[0]} is not installed for the benchmarks; `make bench-peers` installs it")
-    # snapdb does the work of whom it stands beside: DGL's hops go on from all nodes of the batch
+    # snapdb does the same work as the system it is compared with: DGL's hops expand all nodes of the batch.
     layouts = {"snapdb": "BLOCKS" if options.against == "dgl" else "NODES"}
-    shutil.rmtree(DATA / f"{options.size}.draft.snapdb", ignore_errors=True)  # of a run that was stopped
+    shutil.rmtree(DATA / f"{options.size}.draft.snapdb", ignore_errors=True)  # left by an interrupted run
     with contextlib.redirect_stdout(sys.stderr):
         database_of(options.size)
         rows = [_figures(system, layouts.get(system, ""), options) for system in systems]

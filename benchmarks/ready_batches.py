@@ -1,14 +1,15 @@
-"""Measures ready batches of snapdb beside those of PyG and DGL, in one run, and writes its part of RESULTS.md.
+"""Measure ready batches of snapdb, PyG and DGL in one run, and write the ready-batches part of RESULTS.md.
 
     python -m benchmarks.ready_batches [--sizes arxiv products] [--fanouts 15,10,5] [--rounds 4]
 
-Peers are measured where `make bench-peers` has installed them. Each runs in its own process and environment. First
-each peer tries its settings: worker processes, threads of operators, and malloc as glibc has it or keeping its memory.
-Then all take turns, round after round, every peer with the setting that was its fastest; a figure is the best of the
-rounds, for each system alike: what shares the machine slows some rounds, and speeds up none.
+Peers are measured if `make bench-peers` has installed them. Each runs in a separate process and environment. First,
+each peer tries its settings: the number of worker processes, the number of operator threads, and glibc's malloc either
+with its defaults or configured to retain freed memory. Then all systems take turns in rounds, each peer with its
+fastest setting. For every system, a figure is the best over the rounds, because other work on the machine slows some
+rounds but speeds up none.
 
-snapdb does the work of whom it stands beside: against PyG a hop expands the nodes that are new, against DGL
-(LAYOUT BLOCKS) every node of the batch.
+snapdb does the same work as the system it is compared with: against PyG, a hop expands only the new nodes, and against
+DGL (LAYOUT BLOCKS), it expands every node of the batch.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ HOME = Path(__file__).parent
 BATCH = 1024
 RAW = DATA / "ready_batches.json"
 LOOK = 1.0
-"""Seconds between looks at memory."""
+"""Seconds between memory samples."""
 
 RUNNERS = {
     "snapdb": (Path(sys.executable), "benchmarks.ready_snapdb"),
@@ -43,33 +44,33 @@ RUNNERS = {
     "graphbolt": (HOME / ".peers/dgl/bin/python", "benchmarks.peer_dgl"),
 }
 KEEPING = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 34), "MALLOC_TOP_PAD_": str(1 << 28)}
-"""glibc then keeps what a batch frees for the next one."""
+"""With these settings, glibc retains the memory that a batch frees and reuses it for the next batch."""
 
 CORES = len(os.sched_getaffinity(0))
 SETTINGS = tuple(
     Setting(workers, threads, keeping) for workers, threads in ((0, CORES), (CORES, 1)) for keeping in (False, True)
 )
 ALONE = Setting(0, 1, keeping=True)
-"""For sampling alone: one thread, no worker."""
+"""The setting for sampling only: one thread and no workers."""
 OURS_ALONE = Setting(0, 1, keeping=False)
-"""The same for snapdb, which recycles its blocks itself: with malloc as it is, they lie on big pages."""
+"""The same for snapdb, which recycles its blocks itself. With malloc's defaults, these blocks are on huge pages."""
 OURS = Setting(CORES, 1, keeping=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What is measured once a round."""
+    """A measurement that each round repeats."""
 
     system: str
     mode: str
     edge_ids: bool
     layout: str
     narrow: bool = False
-    """Ids are int32, and features float16: PyG has no such ids."""
+    """Whether ids are int32 and features are float16. PyG does not support such ids."""
 
 
 def main() -> None:
-    """Runs every cell in turns, keeps the figures, writes the report."""
+    """Measure all cells in turns, store the figures and write the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="+", choices=sorted(SIZES), default=["arxiv", "products"])
     parser.add_argument("--fanouts", nargs="+", default=["15,10,5"], help="nearest hop first")
@@ -93,7 +94,7 @@ def main() -> None:
 
 
 def _row(kept: dict[str, Any]) -> Row:
-    """A measurement as it was, from JSON."""
+    """Return a stored measurement from its JSON values."""
     return Row(**kept | {"fanouts": tuple(kept["fanouts"]), "setting": Setting(**kept["setting"])})
 
 
@@ -119,13 +120,13 @@ def _measured(options: argparse.Namespace) -> Iterator[Row]:
 
 
 def _tried(peer: str, size: str) -> list[Row]:
-    """What the last run has tried."""
+    """Return the settings that the last run measured for a peer."""
     rows = map(_row, json.loads(RAW.read_text()))
     return [row for row in rows if (row.system, row.size) == (peer, size) and row.turn < 0]
 
 
 def _tries(peer: str, size: str, fanouts: tuple[int, ...], options: argparse.Namespace) -> Iterator[Row]:
-    """The settings of a peer; one that fails, because memory is not enough for its processes, is left out."""
+    """Measure the settings of a peer, without those that fail because their processes need too much memory."""
     for setting in SETTINGS:
         try:
             yield _run(Cell(peer, "ready", False, ""), size, fanouts, setting, -1, options)
@@ -181,7 +182,7 @@ def _run(
 
 
 def _floor(size: str, threads: int, fanouts: tuple[int, ...], turn: int) -> Row:
-    """Bytes a second from random places, as a row whose `seconds` are those of one byte."""
+    """Return the bytes per second read from random positions, as a row whose `seconds` are the time per byte."""
     count = 4 * SIZES[size].features * SIZES[size].nodes
     command = [sys.executable, "-m", "benchmarks.floor", str(count), str(threads)]
     rate = float(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=HOME.parent).stdout)
@@ -191,7 +192,7 @@ def _floor(size: str, threads: int, fanouts: tuple[int, ...], turn: int) -> Row:
 
 
 def _process(command: Sequence[Any], environment: dict[str, str]) -> tuple[Figures, int]:
-    """What a runner prints, and the most memory that it and its workers took."""
+    """Return the figures that a runner prints, and the peak memory of the runner and its workers."""
     started = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""The tables of ready batches: snapdb beside its peers, against its goals and against the floor that memory sets."""
+"""The tables of ready batches: snapdb against its peers, its goals and the lower bound set by memory bandwidth."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ MAIN = (15, 10, 5)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How a system is run."""
+    """The setting with which a system is run."""
 
     workers: int
     threads: int
     keeping: bool
-    """malloc keeps what is freed."""
+    """Whether malloc retains freed memory."""
 
     def __str__(self) -> str:
         return f"{self.workers} workers, {self.threads} threads, malloc {'keeps' if self.keeping else 'as it is'}"
@@ -40,12 +40,12 @@ class Row:
     size: str
     fanouts: tuple[int, ...]
     turn: int
-    """-1: a try of a setting."""
+    """The number of the round, or -1 for a trial of a setting."""
     setting: Setting
     memory: int
-    """Bytes: peak of the proportional shares of all its processes."""
+    """The highest sum of the proportional set sizes of all processes, in bytes."""
     width: int
-    """Bytes of a node's features."""
+    """The number of bytes of a node's features."""
     system: str
     mode: str
     edge_ids: bool
@@ -70,7 +70,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """The rows of one graph and its fanouts."""
+    """The rows for one graph and one list of fanouts."""
 
     size: str
     fanouts: tuple[int, ...]
@@ -91,14 +91,14 @@ class _Case:
         *,
         narrow: bool = False,
     ) -> float:
-        """snapdb's figure over that of the best of the peers, at the same work; 0 when there is no peer."""
+        """Return the ratio of snapdb's figure to the best peer's for the same work, or 0 without a peer."""
         layout = "NODES" if "pyg" in peers else "BLOCKS"
         ours = _best(figure, self.all("snapdb", mode, edge_ids, layout, narrow=narrow))
         theirs = max(_best(figure, self.all(peer, mode, edge_ids, narrow=narrow)) for peer in peers)
         return ours / theirs if theirs else 0.0
 
     def floor(self, row: Row) -> float:
-        """The share that the seconds of memory alone have in a batch's."""
+        """Return the share of a batch's time that the memory accesses alone would take."""
         threads = max(row.setting.workers, 1)
         free = _best(_rate, [f for f in self.all("floor", "floor") if f.setting.workers == threads])
         moved = batch_bytes(row.nodes, row.edges, row.expanded, row.width, sampled_only=row.mode == "sample")
@@ -127,7 +127,7 @@ TRIED = """### Reading this
 
 
 def ready_report(rows: Sequence[Row]) -> str:
-    """All tables, as Markdown."""
+    """Return all tables as Markdown."""
     turns = [row for row in rows if row.turn >= 0]
     kinds = dict.fromkeys((row.size, row.fanouts) for row in turns)
     cases = [_Case(*kind, tuple(row for row in turns if (row.size, row.fanouts) == kind)) for kind in kinds]
@@ -152,7 +152,7 @@ def ready_report(rows: Sequence[Row]) -> str:
 
 
 def _goals(cases: Iterable[_Case]) -> Iterable[tuple[str, ...]]:
-    """The goals that these figures decide."""
+    """Yield the rows of the goals that these figures decide."""
     main = {case.size: case for case in cases if case.fanouts == MAIN}
     wanted = {"products": (13.0, 4.5, 6.0), "arxiv": (7.0, 4.5, 0.0)}
     for size, (pyg, dgl, narrow) in wanted.items():
@@ -181,7 +181,7 @@ def _goals(cases: Iterable[_Case]) -> Iterable[tuple[str, ...]]:
 def _goal(
     what: str, against: str, goal: float, found: float, form: str = "{:.1f}x", at_most: bool = False
 ) -> tuple[str, ...]:
-    """A line of the table; what was not measured says so."""
+    """Return a row of the table of goals. A figure that was not measured is marked as such."""
     said = f"{'≤' if at_most else '≥'} {form.format(goal)}"
     if not found:
         return (what, against, said, "not measured", "")
@@ -190,7 +190,7 @@ def _goal(
 
 
 def _case(case: _Case) -> str:
-    """What was measured on one graph with one list of fanouts."""
+    """Return the measurements for one graph and one list of fanouts."""
     lines = []
     for (mode, edge_ids, narrow), said in MODES.items():
         for system in ("snapdb", *PEERS):
@@ -261,7 +261,7 @@ def _best(figure: Callable[[Row], float], rows: Sequence[Row]) -> float:
 
 
 def _load(row: Row) -> float:
-    """Processor seconds a second."""
+    """Return the CPU seconds per second."""
     return row.cpu_seconds / row.seconds
 
 

@@ -1,6 +1,6 @@
-"""snapdb's batches, measured as its peers' are.
+"""snapdb's batches, measured in the same way as those of its peers.
 
-python -m benchmarks.ready_snapdb '{…}'
+    python -m benchmarks.ready_snapdb '{…}'
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SEED = 7
 
 
 def main() -> None:
-    """Measures what is asked."""
+    """Run the requested measurement."""
     wish = asked()
     with snapdb.connect(Path(wish.database), read_only=True) as database:
         stream = database.stream(_query(wish), threads=max(wish.workers, 1), ids="int32" if wish.narrow else None)
@@ -44,7 +44,7 @@ def _ready(stream: BatchStream, wish: Asked) -> Iterator[Counted]:
 
 
 def _sampled(stream: BatchStream) -> Iterator[Counted]:
-    """The sampler alone, in this thread."""
+    """Yield batches that are only sampled, on this thread."""
     scratch, layout = stream.sampler.scratch(), stream.sampler.spec.layout
     for number in count():
         epoch, index = divmod(number, stream.batches)
@@ -57,7 +57,7 @@ def _sampled(stream: BatchStream) -> Iterator[Counted]:
 
 
 def _expanded(new: tuple[int, ...] | list[int], layout: str) -> int:
-    """How many rows a batch's hops looked up, from how many nodes were new at the seeds and at each hop."""
+    """Return the number of rows that a batch's hops looked up. `new` has the number of new nodes per hop."""
     return sum(new[:-1]) if layout == "NODES" else sum(list(accumulate(new))[:-1])
 
 

@@ -1,8 +1,8 @@
-"""What refreshing does to a model: tolokers and cora, trained under every strategy with several seeds.
+"""The effect of refresh strategies on accuracy: tolokers and cora, trained with every strategy and several seeds.
 
     python -m benchmarks.refresh_accuracy '{"graph": "cora", …}'
 
-prints one JSON line: the test score of each strategy and seed.
+prints one line of JSON with the test score of each strategy and seed.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ SHARED = Path(os.environ.get("SNAPDB_DATA", Path(__file__).parents[2] / "shared"
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A graph, what is learned on it, and how."""
+    """A graph, and the model and options that are trained on it."""
 
     load: str
     vertex: str
     metric: str
     sample: str
-    """FROM, FANOUT and BATCH."""
+    """The FROM, FANOUT and BATCH clauses."""
     judged: str
-    """What the split that judges a model is sampled by beside that."""
+    """The additional clauses for sampling the split on which the model is evaluated."""
     model: Callable[[int], torch.nn.Module]
-    """Of a seed."""
+    """Returns the model for a seed."""
     epochs: int
     lr: float
     decay: float
@@ -71,7 +71,7 @@ TASKS = {
 
 
 def accuracy_rows(*, quick: bool) -> list[dict[str, Any]]:
-    """A row for each graph, strategy and seed; none for a graph that is not there."""
+    """Return one row per graph, strategy and seed. Graphs whose data is missing are skipped."""
     rows = []
     for graph in TASKS:
         if not (SHARED / graph).exists():
@@ -83,7 +83,7 @@ def accuracy_rows(*, quick: bool) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Trains what is asked."""
+    """Train the requested models."""
     wish = asked()
     task = TASKS[wish["graph"]]
     rows = []
@@ -91,7 +91,7 @@ def main() -> None:
         database.script(task.load.format(folder=SHARED / wish["graph"]))
         for seed in range(wish["seeds"]):
             for strategy in STRATEGIES:
-                if strategy.name != "FBL, cached":  # its batches are those of FBL
+                if strategy.name != "FBL, cached":  # its batches are the same as FBL's
                     score = _score(database, task, strategy.clause.format(every="AUTO"), seed, quick=wish["quick"])
                     print(f"{wish['graph']} {strategy.name}, seed {seed}: {score:.4f}", file=sys.stderr, flush=True)
                     rows.append(
@@ -107,7 +107,10 @@ def main() -> None:
 
 
 def _score(database: snapdb.Database, task: Task, clause: str, seed: int, *, quick: bool) -> float:
-    """The mean test score of the last third of the epochs; tests are sampled once, and not from rows."""
+    """Return the mean test score of the last third of the epochs.
+
+    Test batches are sampled only once, and never from pool rows.
+    """
 
     def stream(split: str, how: str) -> snapdb.BatchStream:
         seeds = f"SEEDS (SELECT id FROM {task.vertex} WHERE split = '{split}') AS {task.vertex}"

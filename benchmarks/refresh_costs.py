@@ -1,8 +1,8 @@
-"""What refreshing itself takes: statements 19, 22, 24 and 26 of GraphSnapShot's acceptance, measured.
+"""The cost of the refresh itself: measurements for acceptance criteria 19, 22, 24 and 26 of GraphSnapShot.
 
     python -m benchmarks.refresh_costs '{"what": "visited"}'
 
-prints one JSON line.
+prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ PERIOD = 50
 FANOUTS = ((5, 5, 5), (10, 10, 10))
 TURNS = 5
 GROWN = 10
-"""So many times the nodes, all of them without an edge, and the batches stay the same."""
+"""The factor by which the number of nodes is increased. The additional nodes have no edges, so the batches are
+unchanged."""
 
 LOAD = """
 CREATE TABLE node AS
@@ -40,7 +41,7 @@ CREATE SNAPSHOT whole OF bench
 
 
 def cost_rows(*, quick: bool) -> list[dict[str, Any]]:
-    """A row for each measurement."""
+    """Return one row per measurement."""
     rows = [run_apart("refresh_costs", {"what": "visited"})[0]]
     size = "arxiv" if quick else "products"
     with linked(size) as path:
@@ -52,14 +53,14 @@ def cost_rows(*, quick: bool) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Measures what is asked."""
+    """Run the requested measurement."""
     wish = asked()
     found = _visited() if wish["what"] == "visited" else _refills(Path(wish["path"]), wish["fanouts"])
     print(json.dumps({"what": wish["what"], "fanouts": wish.get("fanouts"), **found}))
 
 
 def _visited() -> dict[str, Any]:
-    """Seconds of processor time a batch under SCOPE VISITED: on a graph, on one of many more nodes, and of FBL."""
+    """Return the CPU seconds per batch under SCOPE VISITED and FBL, on a graph and on that graph with more nodes."""
     load_of, nodes = DATA / "arxiv-1", SIZES["arxiv"].nodes
     visited = next(strategy for strategy in STRATEGIES if strategy.name == "OTF visited")
     with ExitStack() as stack:
@@ -78,7 +79,7 @@ def _visited() -> dict[str, Any]:
 
 
 def _refills(path: Path, fanouts: list[int]) -> dict[str, Any]:
-    """Processor time of sampling a batch and of drawing rows, bytes of a cache, and what EXPLAIN foretells."""
+    """Return the CPU time of sampling a batch and of drawing rows, the caches' bytes, and EXPLAIN's prediction."""
     with snapdb.connect(path) as database, ExitStack() as stack:
         chosen = {s.name: s for s in STRATEGIES if s.name in ("FBL", "FCR", "OTF 15 %", "OTF 15 %, fetch 60 %")}
         names = {name: define(database, strategy, fanouts, every=PERIOD) for name, strategy in chosen.items()}
@@ -95,7 +96,7 @@ def _refills(path: Path, fanouts: list[int]) -> dict[str, Any]:
 
 
 def _held(database: snapdb.Database, sampler: str, stream: snapdb.BatchStream) -> dict[str, int]:
-    """Bytes of a stream's cache: as the engine counts them, and by what the process holds less without it."""
+    """Return the bytes of a stream's cache: as reported by the engine, and the memory freed when it is dropped."""
     counted = stats_of(stream).bytes
     stream.close()
     before = _anonymous()
@@ -105,7 +106,7 @@ def _held(database: snapdb.Database, sampler: str, stream: snapdb.BatchStream) -
 
 
 def _alternately(sources: dict[str, Iterator[int]], batches: int) -> dict[str, float]:
-    """Name → processor time of the whole process a batch: the median of turns that all sources take."""
+    """Return, by name, the process's CPU time per batch, as the median over turns that all sources take."""
     spent: dict[str, list[float]] = {name: [] for name in sources}
     for _ in range(TURNS):
         for name, source in sources.items():
@@ -125,20 +126,20 @@ def _busy(work: Callable[[], object]) -> float:
 
 
 def _anonymous() -> int:
-    """Bytes of memory that no file is behind."""
+    """Return the bytes of anonymous memory."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith("RssAnon:"))
 
 
 def _break_even(plan: Any) -> float | None:
-    """The period, in batches, from which rows are worth what drawing them takes; None: EXPLAIN tells none."""
+    """Return the period in batches from which drawing rows pays off, or None if EXPLAIN does not report it."""
     found = [plan.column(name).to_pylist()[0] for name in plan.column_names]
     period: float | None = _first(json.loads(next(text for text in found if isinstance(text, str))), "break_even")
     return period
 
 
 def _first(tree: Any, key: str) -> Any:
-    """The first value under a key, however deep."""
+    """Return the first value with this key at any depth."""
     if isinstance(tree, dict):
         return tree[key] if key in tree else next((v for each in tree.values() if (v := _first(each, key))), None)
     return next((v for each in tree if (v := _first(each, key))), None) if isinstance(tree, list) else None

@@ -1,8 +1,8 @@
-"""Batches under a memory limit that the graph does not fit into: topology and features are on the disk, pages cold.
+"""Batches under a memory limit smaller than the graph, with topology and features on disk and a cold page cache.
 
     python -m benchmarks.refresh_disk '{"path": …}'
 
-prints one JSON line. Each strategy runs in a process and a control group of its own, in which pages of files count.
+prints one line of JSON. Each strategy runs in a separate process and control group, whose memory includes page cache.
 """
 
 from __future__ import annotations
@@ -24,21 +24,23 @@ from snapdb.types.sampling import Refresh
 MOST = ("FBL", "FCR shared", "FCR shared, amplify 1", "OTF 15 % shared")
 TWO = ("FBL", "FCR shared, amplify 1")
 FRUGAL = ("env", "MALLOC_ARENA_MAX=2", "MALLOC_MMAP_THRESHOLD_=1048576", "MALLOC_TRIM_THRESHOLD_=1048576")
-"""The C library then gives back at once what is freed: else what building a cache took is lost to pages of files."""
+"""With these settings, the C library returns freed memory immediately. Otherwise, the memory used to build a cache
+would
+not be available as page cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A sampler, and how much memory its batches may take."""
+    """A sampler, and the memory limit of its batches."""
 
     fanouts: tuple[int, ...]
     limit: int
-    """MiB of the whole group."""
+    """The memory limit of the group in MiB."""
     strategies: tuple[str, ...]
     warm: int
-    """Batches in which the pages that are in memory become those that are there for good,"""
+    """The number of unmeasured batches, during which the page cache reaches a steady state."""
     batches: int
-    """and those that are measured."""
+    """The number of measured batches."""
 
 
 CASES = (
@@ -53,7 +55,7 @@ THREADS = 2
 
 
 def disk_rows(*, quick: bool) -> list[dict[str, Any]]:
-    """A row for each case and strategy."""
+    """Return one row per case and strategy."""
     rows = []
     compiled = set()
     with linked("products") as path:
@@ -64,7 +66,7 @@ def disk_rows(*, quick: bool) -> list[dict[str, Any]]:
                     with snapdb.connect(path) as database:
                         sampler = define(database, strategy, case.fanouts)
                     wish = {"path": str(path), "sampler": sampler, "warm": case.warm, "batches": case.batches}
-                    if (case.fanouts, strategy.name) not in compiled:  # which takes memory too
+                    if (case.fanouts, strategy.name) not in compiled:  # compilation also uses memory
                         run_apart("refresh_disk", wish | {"batches": 0})
                         compiled.add((case.fanouts, strategy.name))
                     rows.append(row | _limited(path, wish, case.limit))
@@ -80,7 +82,7 @@ def _limited(path: Path, wish: dict[str, Any], limit: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measures what is asked: batches that begin cold and fill the cache, then those that count."""
+    """Run the requested measurement: batches that start cold and fill the cache, then the measured batches."""
     wish = asked()
     path = Path(wish["path"])
     with (
@@ -114,7 +116,7 @@ def _row(stream: BatchStream, batches: Iterator[Batch], warm: int, count: int) -
 
 
 def _measured(stream: BatchStream, batches: Iterator[Batch], count: int) -> dict[str, Any]:
-    """Seconds a batch, bytes of the disk and of the topology, and what the cache takes and holds."""
+    """Return the seconds and the bytes read per batch, and the size and content of the cache."""
     before, stats, began, anonymous, edges = _read_bytes(), stats_of(stream), time.perf_counter(), 0, 0
     for _ in range(count):
         batch = next(batches)
@@ -136,19 +138,22 @@ def _measured(stream: BatchStream, batches: Iterator[Batch], count: int) -> dict
 
 
 def _at_once(refresh: Refresh | None) -> float:
-    """How many times all rows are drawn anew for each batch, beside what is measured: OTF draws some all the time."""
+    """Return how many times all rows are redrawn per batch in addition to what is measured.
+
+    OTF redraws some rows all the time, so its redraws are already measured.
+    """
     if refresh is None or refresh.every is None or (refresh.strategy == "OTF" and not refresh.visited):
         return 0.0
     return 1 / refresh.every
 
 
 def _read_bytes() -> int:
-    """What this process has read from disks, as the kernel counts it."""
+    """Return the bytes that this process has read from disks, as counted by the kernel."""
     return _number(Path("/proc/self/io"), "read_bytes:")
 
 
 def _anonymous() -> int:
-    """Bytes of memory that no file is behind."""
+    """Return the bytes of anonymous memory."""
     return 1024 * _number(Path("/proc/self/status"), "RssAnon:")
 
 

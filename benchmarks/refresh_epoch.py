@@ -1,8 +1,8 @@
-"""Epochs of training in memory under every strategy: a GraphSAGE of two layers, features gathered, caches on.
+"""Training epochs in memory with every strategy: a two-layer GraphSAGE with features and caches.
 
     python -m benchmarks.refresh_epoch '{"graph": …}'
 
-prints one JSON line, measured as the epochs of EPOCHS.md are.
+prints one line of JSON. Epochs are measured in the same way as those of EPOCHS.md.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from benchmarks.refresh_strategies import BATCH, STRATEGIES, define, linked, run
 
 FANOUTS = (10, 10)
 SHARES = {"arxiv": 3, "products": 12}
-"""Graph → one of how many nodes to train on is a seed."""
+"""Graph → n, where one of every n training nodes is a seed."""
 TURNS = {"arxiv": 2, "products": 1}
 
 
 def epoch_rows(*, quick: bool) -> list[dict[str, Any]]:
-    """A row for each graph, strategy and round; rounds go through all strategies."""
+    """Return one row per graph, strategy and round. Each round measures all strategies."""
     rows = []
     for size, share in {"arxiv": 8}.items() if quick else SHARES.items():
         with linked(size) as path:
@@ -40,7 +40,7 @@ def epoch_rows(*, quick: bool) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Measures what is wished for."""
+    """Run the requested measurement."""
     wish = wished()
     path, _, sampler = wish.database.rpartition(":")
     with snapdb.connect(path, read_only=True) as database, database.stream(sampler, threads=wish.workers) as stream:

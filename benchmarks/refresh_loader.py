@@ -1,8 +1,8 @@
-"""Batches without a model, in memory: every strategy in turns in one process, on one thread beside that of its cache.
+"""Batches without a model, in memory. All strategies take turns in one process.
 
     python -m benchmarks.refresh_loader '{"path": …}'
 
-prints one JSON line.
+prints one line of JSON. Batches are built on one thread, and the cache has another.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PUBLISHED = ("FBL", "FCR", "FCR shared", "OTF 15 %", "OTF 15 % shared")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A graph, a sampler, and how often each strategy takes its turn of an epoch, and of how many batches."""
+    """A graph and a sampler, with the number of epochs, and of rounds of batches, that each strategy runs."""
 
     size: str
     fanouts: tuple[int, ...]
@@ -50,11 +50,11 @@ CASES = (
 QUICK = (Case("arxiv", (10, 10), ALL, 1, 3, 1),)
 SEED = 7
 IDLE = 0.5
-"""Seconds after which a cache that drew no row is drawing none."""
+"""Seconds without a drawn row after which a cache is considered idle."""
 
 
 def loader_rows(*, quick: bool) -> list[dict[str, Any]]:
-    """A row for each graph, fanouts and strategy."""
+    """Return one row per graph, list of fanouts and strategy."""
     rows = []
     for case in QUICK if quick else CASES:
         with linked(case.size) as path:
@@ -68,7 +68,7 @@ def loader_rows(*, quick: bool) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Measures what is asked."""
+    """Run the requested measurement."""
     wish = asked()
     with snapdb.connect(wish["path"]) as database:
         streams = {}
@@ -88,13 +88,13 @@ def main() -> None:
 
 
 Spent = dict[str, list[tuple[float, float]]]
-"""Strategy → (seconds a batch by the clock, seconds of this thread's processor time) of each round."""
+"""Strategy → (wall-clock seconds, CPU seconds of this thread) per batch in each round."""
 
 
 def _turns(
     sources: dict[str, Iterator[int]], rounds: int, batches: int, settle: Callable[[str], object] = lambda name: None
 ) -> Spent:
-    """Round after round, each takes its batches; who begins changes, so that all meet the same weather."""
+    """Time the batches of every source in each round. The order rotates, so that conditions are the same for all."""
     spent: Spent = {name: [] for name in sources}
     order = list(sources)
     for turn in range(rounds):
@@ -108,21 +108,21 @@ def _turns(
 
 
 def _settle(stream: BatchStream) -> None:
-    """Waits until the cache's thread draws no more rows, which would take time of who comes next."""
+    """Wait until the cache's thread draws no more rows, which would slow down the next measurement."""
     drawn = -1
     while cache_of(stream) is not None and drawn != (drawn := stats_of(stream).drawn):
         time.sleep(IDLE)
 
 
 def endless(stream: BatchStream) -> Iterator[int]:
-    """Edges of ready batches, epoch after epoch."""
+    """Yield the number of edges in each ready batch, over any number of epochs."""
     while True:
         for batch in stream:
             yield sum(index.shape[1] for index in batch.edge_index.values())
 
 
 def samples(stream: BatchStream) -> Iterator[int]:
-    """Edges of neighbourhoods alone, of the batches that the cache is at."""
+    """Yield the number of edges in sampled neighbourhoods with the batch number that the cache has reached."""
     scratch, size = stream.sampler.scratch(), stream.sampler.spec.batch_size
     number = stats_of(stream).batch or 0
     order = epoch_order(stream.seeds, SEED, 0, "SHUFFLE")
@@ -138,13 +138,13 @@ def _take(batches: Iterator[int], count: int) -> int:
 
 
 def refilled(stream: BatchStream, batches: int) -> None:
-    """Draws the rows anew that so many batches leave behind; none is under way, and the keeper waits for one."""
+    """Redraw the rows that become stale within this many batches. No batch may be in progress."""
     number = (stats_of(stream).batch or 0) + batches
     cache_of(stream).reader.fill(lambda: number, lambda: None, lambda: None)
 
 
 def _refreshing(stream: BatchStream) -> float:
-    """Processor time of a period's refresh, for each of its batches; under SCOPE VISITED batches bring it about."""
+    """Return the CPU time of a period's refresh per batch, or 0 under SCOPE VISITED, where batches redraw rows."""
     refresh = stream.spec.refresh
     if refresh is None or refresh.visited or refresh.every is None:
         return 0.0
@@ -154,7 +154,7 @@ def _refreshing(stream: BatchStream) -> float:
 
 
 def _row(name: str, stream: BatchStream, epochs: Spent, ready: Spent, sampled: Spent) -> dict[str, Any]:
-    """Medians; a ratio is that of a round to the same round of FBL."""
+    """Return the medians. A ratio compares a round with the same round of FBL."""
     stats, refreshing = stats_of(stream), _refreshing(stream)
     return {
         "strategy": name,
@@ -181,7 +181,7 @@ def _ratio(spent: Spent, name: str, kind: int) -> float:
 
 
 def topology_of(stream: BatchStream) -> dict[str, int]:
-    """Edges and bytes of what the sampler walks: bounds of rows and neighbours, and edge ids beside them."""
+    """Return the number of edges that the sampler reads from, and the bytes of rows and of edge ids."""
     adjacency = stream.view.adjacency(stream.sampler.relations[0])
     rows, ids = adjacency.rows, adjacency.edge_id.root
     entries = int(np.asarray(rows.indices.size))

@@ -1,4 +1,4 @@
-"""What GraphSnapShot published of its strategies, with what each figure measured: to stand beside ours."""
+"""The figures that GraphSnapShot published for its strategies, with descriptions of what each figure measured."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 
 class Published(NamedTuple):
-    """A strategy's time of loading over FBL's, on ogbn-products, batch 1,024."""
+    """A strategy's loading time relative to FBL's, on ogbn-products with batches of 1,024."""
 
     twenty: float
-    """Fanouts 20, 20, 20."""
+    """The ratio for fanouts 20, 20, 20."""
     ten: float
     five: float
 
@@ -23,7 +23,7 @@ LOADER = {
     "PSCR-FCF": Published(1.29, 1.80, 3.60),
     "PCF-PSCR": Published(1.25, 1.89, 4.09),
 }
-"""The first four are the paper's Table 4. The others stand in the log of the same run and were not published."""
+"""The first four are from Table 4 of the paper. The others are in the log of the same run and were not published."""
 
 EPOCHS = {
     "FBL": (65.0, 0.7666),
@@ -32,11 +32,13 @@ EPOCHS = {
     "OTF": (46.6, 0.7566),
     "OTF-SC": (3.8, 0.6840),
 }
-"""Seconds of an epoch and test accuracy, products, GraphSAGE, fanouts 10, 10, 10: the only times with a model."""
+"""Seconds per epoch and test accuracy of GraphSAGE on products with fanouts 10, 10, 10. No other published times
+include
+a model."""
 
 
 class Claim(NamedTuple):
-    """A figure that was published."""
+    """A published figure."""
 
     said: str
     figure: str

@@ -1,4 +1,4 @@
-"""REFRESH.md from what was measured: strategies, goals, statements, and the original's figures beside ours."""
+"""REFRESH.md, generated from the measurements: strategies, goals, acceptance criteria, and GraphSnapShot's figures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.welch import welch
 
 Rows = Sequence[dict[str, Any]]
 Found = dict[str, Rows]
-"""Part → what it measured, of the parts that were."""
+"""Part → its measurements. Only measured parts have a key."""
 
 ORDER = {strategy.name: i for i, strategy in enumerate(STRATEGIES)}
 GOALS = {strategy.name: 1.3 if strategy.partial_fetch else 1.15 for strategy in STRATEGIES}
@@ -80,7 +80,7 @@ refreshed in the background as the period asks.
 
 
 def summary_part(found: Found) -> str:
-    """The strategies by time of loading, time of an epoch, memory, bytes read and accuracy."""
+    """Return a table of the strategies with loading time, epoch time, memory, bytes read and accuracy."""
     loader = {row["strategy"]: row for row in _of(found, "loader", size="products", fanouts=[10, 10])}
     limit = max((row["limit"] for row in _of(found, "disk", fanouts=[10, 10])), default=0)
     disk = {row["strategy"]: row for row in _of(found, "disk", fanouts=[10, 10], limit=limit)}
@@ -112,7 +112,7 @@ def summary_part(found: Found) -> str:
 
 
 def loader_part(rows: Rows) -> str:
-    """Batches without a model."""
+    """Return the part on batches without a model."""
     parts = [LOADER_SAID]
     heads = (
         "strategy",
@@ -156,7 +156,7 @@ def _loader(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def epoch_part(rows: Rows) -> str:
-    """Epochs with a model, in memory."""
+    """Return the part on epochs with a model, in memory."""
     heads = ("graph", "strategy", "epoch, s", "of FBL", "model alone, s", "waiting, s", "peak PSS, MiB", "loss")
     lines = []
     for size in dict.fromkeys(row["size"] for row in rows):
@@ -181,7 +181,7 @@ def epoch_part(rows: Rows) -> str:
 
 
 def disk_part(rows: Rows) -> str:
-    """Batches out of memory."""
+    """Return the part on batches that do not fit in memory."""
     parts = [DISK_SAID.format(files=rows[0]["files"] / MIB)]
     heads = (
         "strategy",
@@ -223,7 +223,7 @@ def _disk(row: dict[str, Any], first: dict[str, Any]) -> tuple[str, ...]:
 
 
 def accuracy_part(rows: Rows) -> str:
-    """Test scores against FBL's."""
+    """Return the part on test scores compared with those of FBL."""
     heads = ("graph", "score", "strategy", "mean", "sd", "points to FBL", "Welch p")
     lines = []
     for graph in dict.fromkeys(row["graph"] for row in rows):
@@ -238,7 +238,7 @@ def accuracy_part(rows: Rows) -> str:
 
 
 def published_part(found: Found) -> str:
-    """What GraphSnapShot published beside ours."""
+    """Return the part that compares snapdb's figures with those published by GraphSnapShot."""
     ours = {(row["strategy"], tuple(row["fanouts"])): row for row in _of(found, "loader", size="products")}
     lines = []
     for strategy in STRATEGIES:

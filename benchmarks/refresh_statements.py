@@ -1,4 +1,4 @@
-"""GraphSnapShot's statements of acceptance that are measured rather than tested, by number."""
+"""GraphSnapShot's acceptance criteria that are measured rather than tested, by number."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from benchmarks.report import table
 
 Rows = Sequence[dict[str, Any]]
 Found = dict[str, Rows]
-"""Part → what it measured, of the parts that were."""
+"""Part → its measurements. Only measured parts have a key."""
 
 STRATEGY_NAMES = [strategy.name for strategy in STRATEGIES]
 
 
 def statements_part(found: Found) -> str:
-    """The statements of acceptance that are measured, by number."""
+    """Return the part on the measured acceptance criteria, by number."""
     return "## Statements that are measured\n\nNumbers are those of GraphSnapShot's acceptance statements.\n\n" + table(
         ("number", "statement", "goal", "found", ""), [*_statements(found)]
     )
@@ -89,7 +89,7 @@ def _disk_statements(rows: Rows) -> Iterator[tuple[str, ...]]:
 
 
 def _held_statements(rows: Rows) -> Iterator[tuple[str, ...]]:
-    """How much of the topology a cache of AMPLIFY 2 holds."""
+    """Yield the share of the topology that a cache with AMPLIFY 2 holds."""
     held = [row for row in rows if row["strategy"] == "FCR shared" and row["fanouts"] == [10, 10]]
     for row in held[:1]:
         whole = row["topology"]
@@ -106,15 +106,15 @@ def _line(number: int | str, what: str, goal: float, value: float, places: int =
 
 
 def epoch_seconds(row: dict[str, Any]) -> float:
-    """An epoch out of memory, from what a batch takes, and its share of drawing all rows anew."""
+    """Return the seconds of an epoch that does not fit in memory, including its share of redrawing all rows."""
     return float(row["epoch"] * (row["seconds"] + row["refreshing"]))
 
 
 def epoch_bytes(row: dict[str, Any]) -> float:
-    """What an epoch reads of the disk, in the same way."""
+    """Return the bytes that such an epoch reads from disk, including its share of redrawing all rows."""
     return float(row["epoch"] * (row["read"] + row["read_refreshing"]))
 
 
 def scores_of(rows: Rows, graph: str, name: str) -> list[float]:
-    """The test scores of a strategy on a graph, of all seeds."""
+    """Return a strategy's test scores on a graph, one per seed."""
     return [row["score"] for row in rows if (row["graph"], row["strategy"]) == (graph, name)]

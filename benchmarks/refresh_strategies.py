@@ -1,4 +1,4 @@
-"""The strategies that are measured, the databases they are measured in, and how a measurement is run apart."""
+"""The measured strategies, their databases, and a function that runs a measurement in a separate process."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from snapdb.types import CacheStats
 HOME = Path(__file__).parent
 BATCH = 1024
 LOOK = 0.5
-"""Seconds between looks at memory."""
+"""Seconds between memory samples."""
 PATIENCE = 300.0
-"""Seconds in which a cache must be full."""
+"""The maximum number of seconds until a cache is full."""
 
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """A REFRESH clause, with a cache or without."""
+    """A REFRESH clause, with or without a cache."""
 
     name: str
     clause: str
     place: Literal["", "MEMORY", "FILE"] = "MEMORY"
-    """Where the cache is; "": there is none."""
+    """Where the cache is stored, or "" for no cache."""
     partial_fetch: bool = False
-    """A part of each fanout is drawn from the other neighbours."""
+    """Whether a part of each fanout is drawn from the neighbours outside the row."""
     original: str = ""
-    """What GraphSnapShot's tables call it."""
+    """The name of the strategy in GraphSnapShot's tables."""
 
     @property
     def word(self) -> str:
-        """Its name as SQL takes it."""
+        """The strategy's name as an SQL identifier."""
         return "".join(c if c.isalnum() else "_" for c in self.name.lower())
 
 
@@ -85,12 +85,16 @@ def define(
     batch: int = BATCH,
     room: str | None = None,
 ) -> str:
-    """Creates the strategy's sampler and its cache, and answers the sampler's name.
+    """Create the strategy's sampler and its cache, and return the sampler's name.
 
     Args:
-        seeds: Which nodes are.
-        every: Batches of a period; None: AUTO.
-        room: What the cache may take, e.g. '200MB'; None: anything.
+        database: The database.
+        strategy: The strategy.
+        fanouts: The fanouts.
+        seeds: The SQL condition for nodes that are seeds.
+        every: The period in batches, or None for AUTO.
+        batch: The number of seeds per batch.
+        room: The size of the cache, such as '200MB', or None for practically no limit.
     """
     name, counts = strategy.word, ", ".join(map(str, fanouts))
     clause = strategy.clause.format(every="AUTO" if every is None else f"{every} BATCHES")
@@ -104,20 +108,20 @@ def define(
 
 
 def cache_of(stream: Any) -> Any:
-    """What keeps the stream's cache; None: it has none, or made no batch yet."""
+    """Return the maintainer of the stream's cache, or None if there is no cache or no batch has been built yet."""
     return stream._workers.builder.cache._maintainer
 
 
 def stats_of(stream: Any) -> CacheStats:
-    """How far the stream's cache is; a stream without one has read nothing from one."""
+    """Return the cache statistics of the stream. Without a cache, all values are the defaults."""
     return CacheStats(**(stream.cache_stats() or {}))
 
 
 def full(stream: Any) -> float:
-    """Waits until the stream's cache holds all that it is to hold; how many seconds that took.
+    """Wait until the stream's cache has all of its rows, and return the seconds this took.
 
     Raises:
-        TimeoutError: it does not get there.
+        TimeoutError: The cache is still not full after `PATIENCE` seconds.
     """
     began = time.perf_counter()
     while cache_of(stream) is not None and not 0 < (found := stats_of(stream)).rows <= found.filled:
@@ -129,7 +133,7 @@ def full(stream: Any) -> float:
 
 @contextmanager
 def linked(size: str) -> Iterator[Path]:
-    """A database of the graph for the block, which may define what it likes: the files of data are the kept one's."""
+    """Create a database of the graph for a block, in which it can be modified. It shares the original's data files."""
     kept = database_of(size)
     path = kept.with_name(f"{size}-{os.getpid()}.refresh.snapdb")
     shutil.rmtree(path, ignore_errors=True)
@@ -142,7 +146,7 @@ def linked(size: str) -> Iterator[Path]:
 
 
 def _link(source: str, target: str) -> None:
-    """What is written in place is copied: the catalog, and locks."""
+    """Hard-link a file, or copy it if it is modified in place, like the catalog and lock files."""
     if Path(source).name.startswith(CATALOG) or source.endswith(".lock"):
         shutil.copy2(source, target)
     else:
@@ -150,21 +154,23 @@ def _link(source: str, target: str) -> None:
 
 
 def asked() -> dict[str, Any]:
-    """What this process was started for."""
+    """Return the request in this process's argument."""
     wish: dict[str, Any] = json.loads(sys.argv[1])
     return wish
 
 
 def run_apart(module: str, wish: dict[str, Any], prefix: Sequence[str] = ()) -> tuple[Any, int]:
-    """What a module of the benchmarks answers in a process of its own, and the most memory that it took, in bytes.
+    """Run a benchmark module in a separate process and return its result and its peak memory in bytes.
 
-    The answer is the last line that it prints; how far it is it says on the error stream, which is this process's.
+    The result is the last line that the process prints. The process prints its progress to this process's stderr.
 
     Args:
-        prefix: Words before the command, such as those of a shell that goes into a control group first.
+        module: The name of the module.
+        wish: The request.
+        prefix: Words before the command, such as a shell that first enters a control group.
 
     Raises:
-        SystemExit: the process failed.
+        SystemExit: The process failed.
     """
     command = [*prefix, sys.executable, "-m", f"benchmarks.{module}", json.dumps(wish)]
     started = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=HOME.parent)

@@ -1,4 +1,4 @@
-"""Markdown that the reports are made of: tables, and the machine that figures belong to."""
+"""Markdown for the reports: tables, and a description of the machine on which figures were measured."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from benchmarks.machine import describe_machine
 
 
 def machine_table() -> str:
-    """The date, the machine, the commit and the libraries."""
+    """Return a table with the date, the machine, the commit and the libraries."""
     return table(("what", "value"), [("date", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"), *describe_machine().items()])
 
 
 def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """A Markdown table, with a line end after its last row."""
+    """Return a Markdown table that ends with a newline."""
     lines = [heads, tuple("---" for _ in heads), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"

@@ -1,9 +1,9 @@
-"""Measures the stream beside the bare kernels on the arxiv-sized graph, and writes its part of RESULTS.md.
+"""Measure the stream against the bare kernels on the arxiv-sized graph, and write the stream's part of RESULTS.md.
 
     python -m benchmarks.run [--size arxiv] [--rounds 3] [--passes 2]
 
-Every measure runs in a process of its own. The measures take turns, round after round, so that a machine that slows
-down slows all of them; a figure is the median over the rounds. Ratios mean more than rates.
+Every measurement runs in a separate process. The measurements take turns in rounds, so that a slowdown of the machine
+affects all of them. A figure is the median over the rounds. Ratios are more meaningful than rates.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from benchmarks.report import machine_table, table
 from benchmarks.results import write_results
 
 Cell = tuple[str, int]
-"""A measure and its threads."""
+"""A measurement and its number of threads."""
 
 CELLS: tuple[Cell, ...] = (
     ("stream", 2),
@@ -57,7 +57,7 @@ Figures = dict[Cell, dict[str, Any]]
 
 
 def main() -> None:
-    """Builds the database, runs every cell in turns, writes RESULTS.md."""
+    """Build the database, run every measurement in turns, and write RESULTS.md."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=sorted(SIZES), default="arxiv")
     parser.add_argument("--rounds", type=int, default=3, help="turns of every measure")
@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def _load(size: str, database: Path) -> dict[str, float]:
-    """Loads the graph through SQL; seconds of each statement."""
+    """Load the graph through SQL, and return the seconds of each statement."""
     nodes, edges = write_parquet(load_graph(size), DATA / f"{size}-1")
     seconds = {}
     with snapdb.connect(database) as db:
@@ -98,7 +98,7 @@ def _measure(cell: Cell, database: Path, size: str, passes: int) -> dict[str, An
 
 
 def _middle(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The median of each figure over the rounds."""
+    """Return the median of each figure over the rounds."""
     middle = {name: median(row[name] for row in rows) for name in rows[0] if name != "parts"}
     parts = {name: median(row["parts"][name] for row in rows) for name in rows[0]["parts"]}
     return {**middle, "parts": parts, "spread": _spread([row["batches_per_s"] for row in rows])}
@@ -167,7 +167,7 @@ def _ratios(figures: Figures) -> str:
 
 
 def _overhead(figures: Figures, threads: int, kind: str) -> float:
-    """What the stream takes beyond the bare kernels, as a share: the median over passes that alternate."""
+    """Return the stream's overhead over the bare kernels as a share: the median over alternating passes."""
     parts = figures["versus", threads]["parts"]
     return median([float(ratio) for name, ratio in parts.items() if name.startswith(kind)]) - 1
 
@@ -192,7 +192,7 @@ def _rates(figures: Figures) -> str:
 
 
 def _stages(figures: Figures) -> str:
-    """Shares of one thread's time: the parts one by one, the hand-over as what the stream takes beyond them."""
+    """Return the shares of one thread's time by stage. The hand-over is the stream's time beyond the other stages."""
     parts = figures["stages", 1]["parts"]
     spent = {stage: parts[stage] for stage in ("sampling", "gather", "assembly")}
     spent["hand-over to the reader"] = max(0.0, parts["stream"] - sum(spent.values()))

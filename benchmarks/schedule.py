@@ -1,10 +1,10 @@
-"""Runs two daemons on a growing graph, kills the one that leads twice with -9, and writes SCHEDULE.md.
+"""Run two daemons on a growing graph, kill the leader twice with SIGKILL, and write SCHEDULE.md.
 
     python -m benchmarks.schedule [--seconds 300] [--every 10] [--folder DIR]
 
-Five parts of one database at work, each a process of its own: a writer that adds edges twice a second; two
-`snapdb schedule run`; a trainer that follows; and this program, which kills. What it reports is read from the database
-and from the daemons' logs.
+Five processes use one database: a writer that adds edges twice a second, two `snapdb schedule run` daemons, a trainer
+that follows a snapshot, and this program, which kills the leader. The report is generated from the database and the
+daemons' logs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ GROW = "INSERT INTO edge SELECT hash(range * ?) % 20000, hash(range + ?) % 20000
 
 
 def main() -> None:
-    """Sets it all going, kills twice, and writes the page."""
+    """Start all processes, kill the leader twice, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--every", type=int, default=10)
@@ -97,7 +97,7 @@ def _daemon(path: Path, log: Path) -> subprocess.Popen[bytes]:
 
 
 def _killed(path: Path, daemons: list[subprocess.Popen[bytes]]) -> float:
-    """Kill the daemon that leads; seconds until another one does."""
+    """Kill the leading daemon and return the seconds until another daemon leads."""
     with snapdb.connect(path, read_only=True) as db:
         leader = _leader(db)
         process = next(daemon for daemon in daemons if daemon.pid == leader)
@@ -122,7 +122,7 @@ def _until(holds: Any, patience: float) -> None:
 
 
 def _grow(path: Path, stop: Any) -> None:
-    """Adds 500 edges twice a second."""
+    """Add 500 edges twice a second."""
     with snapdb.connect(path) as db:
         for number in range(1, 1_000_000):
             if stop.wait(0.5):
@@ -131,8 +131,8 @@ def _grow(path: Path, stop: Any) -> None:
 
 
 def _train(path: Path, stop: Any, followed: Any) -> None:
-    """Trains an epoch for each publication of `now`; puts what it saw."""
-    import torch  # noqa: PLC0415  # in this process only
+    """Train one epoch per publication of `now`, and send the statistics of each epoch."""
+    import torch  # noqa: PLC0415  # only in this process
 
     torch.manual_seed(0)
     model = torch.nn.Linear(2, 7)

@@ -1,10 +1,10 @@
-"""Measures what snapshots cost and writes SNAPSHOTS.md: topology, time travel, REFRESH, bytes, sampling by form.
+"""Measure the costs of snapshots and write SNAPSHOTS.md.
 
     python -m benchmarks.snapshots [--edges 100000000] [--nodes 10000000] [--rounds 1] [--only NAME] [--scratch FOLDER]
 
-Every piece of work runs in a process of its own. 100 million edges take about ten minutes and 15 GB of disk. A trial
-(--only, or fewer edges) is printed and written only where --out says. Data sets stay in the folder that --scratch
-says, databases never do.
+The measurements are topology, time travel, REFRESH, bytes, and sampling by form. Each piece of work runs in a separate
+process. 100 million edges take about ten minutes and 15 GB of disk. The result of a trial (--only, or fewer edges) is
+printed, and written only if --out is given. The folder in --scratch keeps the data sets but never the databases.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ UNTOLD = """
 
 
 def main() -> None:
-    """Runs the measures and writes or prints the report."""
+    """Run the measurements, and write or print the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=MEASURES, action="append", help="a measure; may be said more than once")
     parser.add_argument("--edges", type=int, default=EDGES)

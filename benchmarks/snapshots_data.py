@@ -1,6 +1,7 @@
-"""The graph that snapshots are measured on, in Parquet in time order, and databases that hold it.
+"""The graph on which snapshots are measured, as Parquet files in time order, and databases that contain it.
 
-It is drawn as that of `benchmarks.graphs`: R-MAT pairs and one partner a node, both ways; parallel edges stay.
+As in `benchmarks.graphs`, its edges are R-MAT pairs and one partner per node, in both directions. Parallel edges are
+kept.
 """
 
 from __future__ import annotations
@@ -24,20 +25,22 @@ from benchmarks.graphs import QUADRANTS, rmat
 from benchmarks.storage_bench import Bench, fresh
 
 MODULE = "benchmarks.snapshots_work"
-"""What does the pieces of work in processes of their own."""
+"""The module that performs pieces of work in separate processes."""
 
 CALLS = {"base": 1.0, **{f"more-{i}": 0.01 for i in range(1, 6)}, "late": 0.01, "five": 0.05, "ten": 0.1}
-"""By file, its share of the edges. All but `base` and `late` hold edges that come after the year; `late` is of it."""
+"""File → its share of the edges. Except for `base` and `late`, the files contain edges from after the year. The edges
+of
+`late` are from within the year."""
 
 MIDDLE = "TIMESTAMP '2025-07-02 12:00:00'"
-"""Half of the edges of `base` are from before it."""
+"""The time before which half of the edges of `base` occur."""
 
 _YEAR = 365 * 86_400_000_000
 _BEGIN = 1_735_689_600_000_000
 """2025-01-01 in microseconds."""
 _ROWS = 1 << 20
 _SMALL = 1 << 20
-"""Bytes up to which a file of a database is copied: catalogs change and locks belong to one of them."""
+"""The size in bytes below which a database file is copied, because catalogs change and locks belong to one database."""
 
 PEOPLE = "CREATE TABLE person AS SELECT range AS id FROM range({nodes})"
 TABLE = "CREATE TABLE called AS SELECT * FROM '{file}'"
@@ -47,7 +50,7 @@ GRAPH = """CREATE PROPERTY GRAPH phone VERTEX TABLES (person KEY (id)) EDGE TABL
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How many edges and nodes, how often, and where the files are."""
+    """The numbers of edges and nodes, the number of rounds, and the location of the files."""
 
     bench: Bench
     edges: int
@@ -55,11 +58,11 @@ class Setting:
     files: Path
 
     def file(self, name: str) -> Path:
-        """The Parquet file of some of `CALLS`."""
+        """Return the Parquet file of an entry of `CALLS`."""
         return self.files / f"{name}.parquet"
 
     def prepare(self) -> None:
-        """Write the Parquet files where they are missing, and the databases of the tables and of the topology."""
+        """Write missing Parquet files, and create the database with the tables and the graph."""
         self.files.mkdir(parents=True, exist_ok=True)
         if not all(self.file(name).exists() for name in CALLS):
             self.run("write_calls", edges=self.edges, nodes=self.nodes, folder=self.files)
@@ -67,9 +70,9 @@ class Setting:
         self.run("statements", database=self._kept("bare"), statements=load)
 
     def copy(self, name: str) -> Path:
-        """A fresh database: 'bare' has tables and graph, 'base' also the snapshot `whole`, so that a topology is there.
+        """Return a new copy of a database: 'bare' has tables and a graph, and 'base' also has the snapshot `whole`.
 
-        Files that never change are linked, not copied.
+        The snapshot provides a topology. Files that never change are linked instead of copied.
         """
         kept = self._kept(name)
         if not kept.exists():
@@ -80,14 +83,14 @@ class Setting:
         return target
 
     def run(self, work: str, /, *, warm: tuple[Path, ...] = (), **arguments: Any) -> dict[str, Any]:
-        """What a piece of work measured in a fresh process."""
+        """Run a piece of work in a new process and return its measurements."""
         began = time.perf_counter()
         figures = fresh(work, module=MODULE, warm=warm, **arguments)
         print(f"{work}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
         return figures
 
     def seeds(self, count: int) -> str:
-        """A SELECT of about that many vertices, spread evenly; at least as many where there are."""
+        """Return a SELECT of about `count` evenly spaced vertices, or of all vertices if there are fewer."""
         return f"SELECT id FROM person WHERE id % {max(self.nodes // count, 1)} = 0"
 
     def _kept(self, name: str) -> Path:
@@ -95,12 +98,12 @@ class Setting:
 
 
 def months() -> list[str]:
-    """The last moment of each month of the year."""
+    """Return the last moment of each month of the year."""
     return [f"TIMESTAMP '2025-{month:02}-{monthrange(2025, month)[1]} 23:59:59.999999'" for month in range(1, 13)]
 
 
 def write_calls(edges: int, nodes: int, folder: Path) -> dict[str, Any]:
-    """Write the files of `CALLS`: source, destination, ts ascending (but in `late`), kind (0 to 99 by chance)."""
+    """Write the files of `CALLS`: source, destination, ts (ascending except in `late`) and kind (random, 0 to 99)."""
     began = time.perf_counter()
     names = np.random.default_rng(1).permutation(nodes).astype(np.int32)
     first = 0
@@ -124,12 +127,12 @@ def _write(path: Path, chunk: Any, count: int) -> None:
 def _chunk(
     number: int, names: npt.NDArray[np.int32], edges: int, starts: int, late: bool, start: int, count: int
 ) -> pa.Table:
-    """Edges `start` and on of one file; `starts` counts how many time steps came before it."""
+    """Return edges of one file from `start` on. `starts` is the number of time steps before the file."""
     rng, nodes, pairs = np.random.default_rng((number, start)), names.size, (count + 1) // 2
     bounds = np.cumsum(np.array(QUADRANTS) * 65536).astype(np.int64)
     ends = np.empty((2, pairs), np.int32)
     rmat(nodes, int(np.ceil(np.log2(nodes))), pairs, int(rng.integers(1 << 62)), names, bounds, ends[0], ends[1])
-    if not number:  # in the first file, every so many pairs one is of the next node with any other: none is alone
+    if not number:  # in `base`, every n-th pair connects the next node to a random one, so that no node is isolated
         every = max(edges // 2 // nodes, 1)
         mine = np.arange(-(start // 2) % every, pairs, every)
         ends[0, mine] = (start // 2 + mine) // every % nodes

@@ -1,4 +1,4 @@
-"""REFRESH after small changes against REFRESH … FULL."""
+"""The cost of REFRESH after small changes, compared with REFRESH … FULL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROW = tuple(f"1 % new, number {i}" for i in range(1, 6))
 
 
 def measure_refresh(setting: Setting) -> Section:
-    """Seconds of a REFRESH after each of some changes in a row, and of FULL after all of them."""
+    """Measure the seconds of a REFRESH after each of several successive changes, and of FULL after all of them."""
     rounds = [_round(setting) for _ in range(setting.bench.rounds)]
     seen = {name: _middle([steps[name] for steps, _, _ in rounds]) for name in rounds[0][0]}
     full = _middle([row for _, row, _ in rounds])
@@ -49,7 +49,7 @@ def measure_refresh(setting: Setting) -> Section:
 
 
 def _round(setting: Setting) -> tuple[dict[str, Figures], Figures, tuple[Figures, Figures]]:
-    """The steps, FULL, and the two processes."""
+    """Return the figures of the steps, of FULL, and of both processes."""
     database, sample = setting.copy("base"), sample_of(setting, "whole")
     add = {name: _insert(setting.file(f"more-{i}")) for i, name in enumerate(ROW, 1)}
     steps = {
@@ -71,5 +71,5 @@ def _insert(file: Path) -> str:
 
 
 def _middle(rows: list[Figures]) -> Figures:
-    """The run whose seconds are in the middle."""
+    """Return the run with the median seconds."""
     return sorted(rows, key=lambda row: float(row["seconds"]))[len(rows) // 2]

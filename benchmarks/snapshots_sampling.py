@@ -1,4 +1,4 @@
-"""Sampling through each physical form against a materialized snapshot of the same edges, in turns."""
+"""Sampling through each physical form, in turns with a materialized snapshot of the same edges."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ BATCHES = 10
 LEAST_ROUNDS = 5
 FANOUTS = "15, 10, 5"
 ASKED = ", which a snapshot is only where asked"
-"""Ends the name of a case that has no goal."""
+"""The suffix for names of cases that have no goal."""
 
 
 def measure_sampling(setting: Setting) -> Section:
-    """The ratio of times for every form; both deliver the same batches."""
+    """Measure the ratio of times for every form. Both snapshots return the same batches."""
     rounds = max(LEAST_ROUNDS, setting.bench.rounds)
     lines, goals = [], []
     for name, before in _cases(setting).items():
@@ -48,7 +48,7 @@ def measure_sampling(setting: Setting) -> Section:
 
 
 def _cases(setting: Setting) -> dict[str, list[str]]:
-    """By form, the statements that make the snapshots `tried` and `own`."""
+    """Return, for each form, the statements that create the snapshots `tried` and `own`."""
     cases = {"full": _pair("full", ""), "ends, the middle": _pair("ends", f" FOR EVENT_TIME AS OF {MIDDLE}")}
     for dead, asked in ((1, ""), (2, ASKED), (10, ASKED)):
         cases[f"bitmap, {dead} % left out{asked}"] = _pair("bitmap", "", f" WHERE called.kind >= {dead}")

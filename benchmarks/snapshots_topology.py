@@ -1,4 +1,4 @@
-"""Adjacency from Parquet: snapdb's rows against DuckDB's ORDER BY, and the whole of CREATE SNAPSHOT."""
+"""Adjacency from Parquet: snapdb's rows compared with DuckDB's ORDER BY, and the whole of CREATE SNAPSHOT."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OURS, IN_MEMORY, AS_FILE = "snapdb's rows, as .npy", "DuckDB CREATE TABLE … OR
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """A Parquet file of source, destination and ts, whose ids are dense."""
+    """A Parquet file with source, destination and ts, whose ids are dense."""
 
     file: Path
     edges: int
@@ -31,7 +31,7 @@ class Edges:
 
     @property
     def query(self) -> str:
-        """The scan that every method starts from; an edge's id is its number in the file."""
+        """The scan with which every method starts. An edge's id is its row number in the file."""
         return (
             "SELECT source, destination, file_row_number AS e_id, epoch_us(ts) AS time "
             f"FROM read_parquet('{self.file}', file_row_number = true)"
@@ -39,28 +39,28 @@ class Edges:
 
 
 def snapdb_rows(found: Edges, folder: Path) -> None:
-    """DuckDB's scan as Arrow batches, into the arrays of a topology."""
+    """Write a topology's arrays from DuckDB's scan, which yields Arrow batches."""
     reader = _connection(folder).sql(found.query).to_arrow_reader(100_000)
     build_rows(reader, found.nodes, found.nodes, found.edges, found.edges, folder)
 
 
 def duckdb_table(found: Edges, folder: Path) -> None:
-    """A sorted table in DuckDB's memory: no file is written."""
+    """Create a sorted table in DuckDB's memory without writing a file."""
     _connection(folder).execute(f"CREATE TABLE sorted AS {found.query} ORDER BY destination, time, e_id")
 
 
 def duckdb_copy(found: Edges, folder: Path) -> None:
-    """A sorted Parquet file."""
+    """Write a sorted Parquet file."""
     ordered = f"{found.query} ORDER BY destination, time, e_id"
     _connection(folder).execute(f"COPY ({ordered}) TO '{folder}/sorted.parquet'")
 
 
 METHODS: dict[str, Callable[[Edges, Path], None]] = {OURS: snapdb_rows, IN_MEMORY: duckdb_table, AS_FILE: duckdb_copy}
-"""What each process may run: with its edges, and a folder to write to."""
+"""Method → the function that a process runs. Its arguments are the edges and an output folder."""
 
 
 def warm_up_rows(method: str, folder: Path) -> None:
-    """Compilers are done after a few edges."""
+    """Compile the kernels by running the method on a few edges."""
     if method == OURS:
         small = folder / "warm"
         small.mkdir()
@@ -70,7 +70,7 @@ def warm_up_rows(method: str, folder: Path) -> None:
 
 
 def measure_topology(setting: Setting) -> Section:
-    """Seconds and peak memory of each method, and of the statement."""
+    """Measure the seconds and peak memory of each method and of the statement."""
     file = setting.file("base")
     asked = {"file": file, "edges": setting.edges, "nodes": setting.nodes}
     cases = {name: partial(setting.run, "rows", warm=(file,), method=name, **asked) for name in METHODS}

@@ -1,4 +1,4 @@
-"""Time travel: AS OF against building anew, and a year of monthly snapshots against rows of their own."""
+"""Time travel: AS OF compared with a new build, and monthly snapshots compared with separate topologies."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ TIMES = 5
 
 
 def sample_of(setting: Setting, snapshot: str, *, seeds: int = 1024, fanouts: str = "15, 10") -> str:
-    """A SAMPLE of batches of 1024."""
+    """Return a SAMPLE statement with batches of 1,024."""
     query = f"SEEDS ({setting.seeds(seeds)}) AS person FANOUT (called => [{fanouts}])"
     return f"SAMPLE FROM {snapshot} {query} BATCH 1024 REPEATABLE (7)"
 
 
 def measure_travel(setting: Setting) -> Section:
-    """AS OF the middle with its first batch, where the topology is there and where it is not."""
+    """Measure AS OF the middle of the year with the first batch, with and without an existing topology."""
     sample = sample_of(setting, "half")
 
     def run(database: str, sql: str, times: int) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def measure_travel(setting: Setting) -> Section:
 
 
 def measure_months(setting: Setting) -> Section:
-    """Bytes of twelve AS OF snapshots that share a topology, and of twelve that share nothing."""
+    """Measure the bytes of twelve AS OF snapshots that share a topology, and of twelve that share nothing."""
 
     def run(layout: str, kept: bool) -> dict[str, Any]:
         copy = setting.copy("base")

@@ -1,6 +1,6 @@
-"""What one fresh process does to measure snapshots: a piece of work by name, its figures as one JSON line.
+"""The work of one process for the snapshot measurements: runs a function by name and prints its figures as JSON.
 
-python -m benchmarks.snapshots_work statements '{"database": "phone.snapdb", "statements": ["SHOW SNAPSHOTS"]}'
+    python -m benchmarks.snapshots_work statements '{"database": "phone.snapdb", "statements": ["SHOW SNAPSHOTS"]}'
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ DELETE FROM called WHERE hash(ts) % 500 = 7;
 REFRESH SNAPSHOT whole;
 INSERT INTO called SELECT * FROM called LIMIT 2000;
 """
-"""All the kinds of work that follow, on a few rows: compilers are done when something is timed."""
+"""All of the following kinds of work on a few rows, so that kernels are compiled before anything is timed."""
 
 
 def rows(method: str, file: str, edges: int, nodes: int) -> Figures:
-    """Edges of dense ids sorted into rows, by a method of `benchmarks.snapshots_topology`."""
+    """Time sorting edges with dense ids into rows, with a method of `benchmarks.snapshots_topology`."""
     with tempfile.TemporaryDirectory(dir=Path(file).parent) as folder:
         warm_up_rows(method, Path(folder))
         began = time.perf_counter()
@@ -48,7 +48,7 @@ def rows(method: str, file: str, edges: int, nodes: int) -> Figures:
 
 
 def statements(database: str, statements: list[str], ready: bool = False) -> Figures:
-    """Statements of snapdb one after another: the seconds of all, and what they added to the topologies."""
+    """Run statements one after another. Return their total seconds and the bytes that they added to topologies."""
     if ready:
         _warm_up()
     spent, before = [], _topology_bytes(database)
@@ -61,7 +61,7 @@ def statements(database: str, statements: list[str], ready: bool = False) -> Fig
 
 
 def first_batch(database: str, sql: str, sample: str, times: int) -> Figures:
-    """A CREATE OR REPLACE SNAPSHOT and the first batch of a sample of it, in a process that is warm."""
+    """Time a CREATE OR REPLACE SNAPSHOT and the first batch of a sample of it, in a warm process."""
     _warm_up()
     spent = []
     with snapdb.connect(database) as db:
@@ -78,7 +78,7 @@ def first_batch(database: str, sql: str, sample: str, times: int) -> Figures:
 
 
 def year(database: str, snapshots: dict[str, str], kept: bool) -> Figures:
-    """A CREATE SNAPSHOT for each name; those that are not `kept` are dropped as soon as their bytes are known."""
+    """Time a CREATE SNAPSHOT for each name. Unless `kept` is true, each is dropped once its bytes are known."""
     _warm_up()
     total, seconds, forms = 0, 0.0, []
     with snapdb.connect(database) as db:
@@ -95,7 +95,7 @@ def year(database: str, snapshots: dict[str, str], kept: bool) -> Figures:
 
 
 def refresh(database: str, steps: dict[str, str], sample: str) -> Figures:
-    """After each change, REFRESH of `whole` and then the first batch of a sample of it."""
+    """Time REFRESH of `whole` after each change, and the first batch of a sample of it."""
     _warm_up()
     told = {}
     with snapdb.connect(database) as db:
@@ -117,7 +117,7 @@ def refresh(database: str, steps: dict[str, str], sample: str) -> Figures:
 
 
 def sampling(database: str, before: list[str], samples: list[str], rounds: int) -> Figures:
-    """The first sample against the second, pass by pass in turns: the ratio of their times, and seconds a batch."""
+    """Compare two samples in alternating passes: the ratio of their times, and the seconds per batch."""
     _warm_up()
     with snapdb.connect(database) as db:
         for sql in before:
@@ -147,11 +147,11 @@ def _warm_up() -> None:
                 fanouts = "FANOUT (called => [15, 10, 5]) BATCH 512"
                 _take(db, f"SAMPLE FROM {snapshot} SEEDS (SELECT id FROM person WHERE id < 999) AS person {fanouts}")
                 if snapshot == "whole":
-                    db.execute("REFRESH SNAPSHOT whole")  # by now it is merged
+                    db.execute("REFRESH SNAPSHOT whole")  # in the second iteration, the snapshot is merged
 
 
 def _take(db: snapdb.Database, sample: str) -> None:
-    """The first batch, all of it that is not the user's own ids."""
+    """Read the first batch, except the user's own ids."""
     with db.stream(sample, threads=1) as stream:
         batch = next(iter(stream))
         if not sum(edges.shape[1] for edges in batch.edge_index.values()):
@@ -159,13 +159,13 @@ def _take(db: snapdb.Database, sample: str) -> None:
 
 
 def _sums(stream: Any) -> list[tuple[int, int]]:
-    """Of each batch of the first epoch, the sum of its nodes and that of its edges' ends."""
+    """Return, for each batch of the first epoch, the sum of its nodes and the sum of its edges' ends."""
     stream.set_epoch(0)
     return [(int(b.n_id["person"].sum()), sum(int(e.sum()) for e in b.edge_index.values())) for b in stream]
 
 
 def _pass(stream: Any, epoch: int) -> tuple[float, float]:
-    """Seconds of an epoch, by the clock and of CPU."""
+    """Return the wall-clock seconds and the CPU seconds of an epoch."""
     stream.set_epoch(epoch)
     clock, cpu = time.perf_counter(), time.process_time()
     deque(stream, maxlen=0)
@@ -173,7 +173,7 @@ def _pass(stream: Any, epoch: int) -> tuple[float, float]:
 
 
 def _shown(db: snapdb.Database) -> list[tuple[str, str, int]]:
-    """Name, form and bytes of every snapshot, in the order they were made."""
+    """Return the name, form and bytes of every snapshot in the order of creation."""
     found = db.execute("SHOW SNAPSHOTS").arrow().to_pylist()
     return [(row["name"], row["form"], row["bytes"]) for row in found]
 
@@ -191,7 +191,7 @@ WORK: dict[str, Callable[..., Figures]] = {
     "write_calls": lambda edges, nodes, folder: write_calls(edges, nodes, Path(folder)),
     "year": year,
 }
-"""By name; each takes plain values and gives figures."""
+"""Name → a function that accepts plain values and returns figures."""
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Measures what tables cost and writes STORAGE.md: writers at once, COPY, string keys, opening, linear in rows.
+"""Measure the costs of tables and write STORAGE.md.
 
     python -m benchmarks.storage [--only NAME] [--scale 1.0] [--rounds 3]
 
-Every piece of work runs in a process of its own; cases that are compared take turns, round after round, and a figure is
-the median over the rounds. A trial (--only, or a scale below 1) is printed and written only where --out says.
+The measurements are concurrent writers, COPY, string keys, opening, and linearity in rows. Each piece of work runs in a
+separate process. Compared cases take turns in rounds, and a figure is the median over the rounds. The result of a trial
+(--only, or a scale below 1) is printed, and written only if --out is given.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ UNTOLD = """
 
 
 def main() -> None:
-    """Runs the measures and writes or prints the report."""
+    """Run the measurements, and write or print the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=MEASURES, action="append", help="a measure; may be said more than once")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the rows and commits, for a trial")

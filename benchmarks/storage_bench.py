@@ -1,4 +1,4 @@
-"""What every measure of storage and snapshots stands on: fresh processes, turns, medians, sections of the report."""
+"""Shared parts of the storage and snapshot measurements: new processes, turns, medians, and report sections."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from benchmarks.memory import TreeMemory
 ROOT = Path(__file__).resolve().parent.parent
 
 OPTIONS = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 3, ROW_GROUP_SIZE 122880)"
-"""How Parquet files are written by plain DuckDB; snapdb writes its segments with the same."""
+"""The options with which plain DuckDB writes Parquet files. snapdb writes its segments with the same options."""
 
 Figures = dict[str, Any]
-"""What one process measured: at least `seconds`, and `peak_rss` and `peak_pss` in bytes."""
+"""The measurements of one process: at least `seconds`, and `peak_rss` and `peak_pss` in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """How big, how often, and where."""
+    """The scale of a measurement, its number of rounds, and its folder."""
 
     scale: float
-    """1 for the real sizes; below, a trial."""
+    """1 for the full sizes, or less for a trial."""
     rounds: int
     folder: Path
-    """For databases that go after the run; on the same disk as the generated files."""
+    """The folder for databases that are removed after the run, on the same disk as the generated files."""
 
     def count(self, full: int) -> int:
-        """How many rows (or commits) stand for `full` at this scale."""
+        """Return the number of rows (or commits) that corresponds to `full` at this scale."""
         return max(1, round(full * self.scale))
 
     def place(self, name: str) -> Path:
-        """A path in the folder where nothing is; what was there goes."""
+        """Return a path in the folder after removing any existing file or directory there."""
         path = self.folder / name
         if path.is_dir():
             shutil.rmtree(path)
@@ -59,7 +59,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One measure's part of the report."""
+    """The part of the report on one measurement."""
 
     title: str
     text: str
@@ -69,15 +69,15 @@ class Section:
 def fresh(
     work: str, /, *, module: str = "benchmarks.storage_work", warm: Iterable[Path] = (), **arguments: Any
 ) -> Figures:
-    """What a piece of work measured in a process of its own, with the peak memory of that process and those below it.
+    """Run a piece of work in a new process. Return its measurements and the peak memory of that process tree.
 
     Args:
         work: A name in the module's `WORK`.
-        module: Does it by name when it is run.
-        warm: Files, or directories of files, that are read once before, so that the page cache holds what it can.
-        arguments: Given to the work; they pass through JSON.
+        module: The module that runs the work by name.
+        warm: Files, or directories of files, that are read beforehand to load them into the page cache.
+        arguments: The arguments of the work, which are passed as JSON.
     """
-    os.sync()  # what was written before must not be written out during the measure
+    os.sync()  # Write earlier data back to disk now, so that this does not happen during the measurement.
     for path in warm:
         _read(path)
     command = [sys.executable, "-m", module, work, json.dumps(arguments, default=str)]
@@ -92,7 +92,7 @@ def fresh(
 
 
 def turns(bench: Bench, cases: Mapping[str, Callable[[], Figures]]) -> dict[str, Figures]:
-    """Every case, round after round, so that a machine that slows down slows all; the medians of numbers by case."""
+    """Measure every case in each round, and return the medians by case. A slowdown of the machine affects all cases."""
     seen: dict[str, list[Figures]] = {name: [] for name in cases}
     for turn in range(bench.rounds):
         for name, case in cases.items():
@@ -102,13 +102,13 @@ def turns(bench: Bench, cases: Mapping[str, Callable[[], Figures]]) -> dict[str,
 
 
 def memory_cells(figures: Figures) -> tuple[str, str]:
-    """Peak RSS and PSS in MiB, for a table; a process too short for a look has no PSS."""
+    """Return peak RSS and PSS in MiB for a table. A process that is too short to be sampled has no PSS."""
     pss = f"{figures['peak_pss'] / 2**20:,.0f}" if figures["peak_pss"] else "too short"
     return f"{figures['peak_rss'] / 2**20:,.0f}", pss
 
 
 def _middle(rows: list[Figures]) -> Figures:
-    """The median of each number over the rounds, the worst of those called `slowest`, and the spread of the seconds."""
+    """Return each number's median over the rounds, the maximum of `slowest` and `failed`, and the range of seconds."""
     middle: Figures = {}
     for name, value in rows[0].items():
         values = [row[name] for row in rows]

@@ -1,4 +1,4 @@
-"""A large Parquet file into a table, beside `cp` and `sha256sum` of the same file."""
+"""Loading a large Parquet file into a table, compared with `cp` and `sha256sum` of the same file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STATEMENTS = (COPY, "CREATE TABLE edge AS SELECT * FROM 'file'", "INSERT INTO ed
 
 
 def measure_copy(bench: Bench) -> Section:
-    """Seconds of each way to load the file, and of the copy that a way should come near to."""
+    """Measure the seconds of each way to load the file, and of the copy that is the lower bound."""
     file = edge_file(bench.count(ROWS))
     loads = {sql: partial(_load, bench, file, sql) for sql in STATEMENTS}
     hashing = "sha256 by Python's hashlib alone"

@@ -1,4 +1,4 @@
-"""Parquet files to load: made once by DuckDB and kept beside the generated graphs."""
+"""Parquet files to load. DuckDB writes them once, and they are stored next to the generated graphs."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from benchmarks.storage_bench import OPTIONS, fresh
 FOLDER = Path(__file__).resolve().parent / "data" / "storage"
 
 NODES = 10_000_000
-"""Numbers that the ends of `edge_file` are drawn from."""
+"""The number of distinct values from which the ends of `edge_file` are drawn."""
 
 KEY = "'user-' || lpad(CAST({} * 618033988749 % 1000000000000 AS VARCHAR), 12, '0')"
-"""The key of a user's number. The factor has no divisor in common with 10, so no two below 10^7 are alike."""
+"""An SQL expression for the key of a user number. The factor is coprime to 10, so numbers below 10^7 have distinct
+keys."""
 
 
 def edge_file(rows: int) -> Path:
-    """src BIGINT, dst BIGINT, ts TIMESTAMP: ends drawn by hash, times ascending."""
+    """Return a file of src BIGINT, dst BIGINT and ts TIMESTAMP, with ends drawn by hash and ascending times."""
     end = f"CAST(hash({{}}) % {NODES} AS BIGINT)"
     return _made(
         f"edge-{rows}",
@@ -26,7 +27,7 @@ def edge_file(rows: int) -> Path:
 
 
 def likes_file(rows: int, users: int, items: int) -> Path:
-    """name VARCHAR, item BIGINT: users drawn by hash, by their keys."""
+    """Return a file of name VARCHAR and item BIGINT, with the keys of users that are drawn by hash."""
     key = KEY.format(f"CAST(hash(i) % {users} AS BIGINT)")
     return _made(
         f"likes-{rows}-{users}-{items}",
@@ -35,12 +36,12 @@ def likes_file(rows: int, users: int, items: int) -> Path:
 
 
 def user_file(users: int) -> Path:
-    """name VARCHAR: distinct keys, in no order."""
+    """Return a file of name VARCHAR with distinct keys in no particular order."""
     return _made(f"user-{users}", f"SELECT {KEY.format('i')} AS name FROM range({users}) AS r(i)")
 
 
 def _made(name: str, query: str) -> Path:
-    """The file of that name; it is written on first use."""
+    """Return the file with this name. The first call writes it."""
     path = FOLDER / f"{name}.parquet"
     if not path.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)

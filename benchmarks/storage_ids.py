@@ -1,4 +1,4 @@
-"""Keys to dense ids by the engine's own SQL: allotting them, and mapping an edge table's ends."""
+"""Mapping keys to dense ids with the engine's own SQL: assigning ids to keys, and mapping an edge table's ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from snapdb.storage.tables.id_maps import IdMaps
 
 
 def allot_keys(database: str, table: str, key: str) -> Figures:
-    """The first numbering of a key, as CREATE PROPERTY GRAPH does it, without the graph's checks."""
+    """Time the first assignment of ids to keys, as in CREATE PROPERTY GRAPH but without the graph's checks."""
     with snapdb.connect(database) as db:
         engine = db._session._context(None, TablesLock(db._session.store.db_dir))
         with engine.store.sql_engine.session() as session:
@@ -25,12 +25,15 @@ def allot_keys(database: str, table: str, key: str) -> Figures:
 
 
 def map_keys(database: str, graph: str, edge: str, way: str | None) -> Figures:
-    """The sum of the dense ids of an edge table's ends, so that nothing is fetched.
+    """Time mapping an edge table's ends to dense ids. The result is their sum, so that no rows are fetched.
 
     Args:
-        way: 'known' joins the sources with every key that was ever allotted, 'dense' with the keys of the vertex
-            table's rows, 'both' is the stream that topologies are made from; None maps nothing and only tells where
-            the files are.
+        database: The path of the database.
+        graph: The name of the graph.
+        edge: The name of the edge table.
+        way: 'known' joins the sources with every key that was ever assigned an id, 'dense' with the keys of the vertex
+            table's rows, and 'both' is the stream from which topologies are built. None maps nothing and only returns
+            the paths of the files.
     """
     with snapdb.connect(database) as db:
         engine = db._session._context(None, TablesLock(db._session.store.db_dir))
@@ -55,7 +58,7 @@ def map_keys(database: str, graph: str, edge: str, way: str | None) -> Figures:
 
 
 def _both(session: SqlSession, data: EdgeData) -> tuple[int, int]:
-    """The sums of sources and of destinations."""
+    """Return the sums of sources and of destinations."""
     source = destination = 0
     for batch in DenseEdges(session, data, edge_rows(data)):
         source += int(batch["source"].to_numpy().sum())

@@ -1,4 +1,4 @@
-"""String keys to dense ids: allotting them, and mapping edges, beside plain DuckDB over the same files."""
+"""Mapping string keys to dense ids: assigning ids and mapping edges, compared with plain DuckDB on the same files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLAIN, PLAIN_BOTH = "plain DuckDB's join, one end", "plain DuckDB's joins, both 
 
 
 def measure_keys(bench: Bench) -> Section:
-    """Both parts, at their own rows."""
+    """Measure both parts, each with its own number of rows."""
     users, edges = bench.count(USERS), bench.count(EDGES)
     allotted = _allotting(bench, user_file(users))
     checks, mapped = _mapping(bench, users, edges)
@@ -66,7 +66,7 @@ def _allotting(bench: Bench, file: Path) -> dict[str, Figures]:
 
 
 def _mapping(bench: Bench, users: int, edges: int) -> tuple[Figures, dict[str, Figures]]:
-    """Figures of creating the graph, and of the joins by name."""
+    """Return the figures for creating the graph, and for the joins by name."""
     database = bench.place("map.snapdb")
     for sql in (
         USER.format(user_file(users)),
@@ -98,7 +98,7 @@ def _mapping(bench: Bench, users: int, edges: int) -> tuple[Figures, dict[str, F
 
 
 def _keys_file(bench: Bench, name: str, known: str) -> Path:
-    """A Parquet file of an id map's keys with their ids in a column."""
+    """Write a Parquet file with an id map's keys and their ids."""
     path = bench.place(f"{name}.parquet")
     fresh("plain", sql=f"COPY (SELECT k0 AS key, dense AS id FROM ({known})) TO '{path}' {OPTIONS}")
     return path

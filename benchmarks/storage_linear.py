@@ -1,4 +1,4 @@
-"""Whether the cost of statements is linear in rows: the same ones at a million, ten and a hundred million."""
+"""Whether the cost of statements is linear in rows: the same statements at 1, 10 and 100 million rows."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ STATEMENTS = {
     "one row after the DELETE": "SELECT * FROM made WHERE src = 12345 LIMIT 1",
     "UPDATE of 1 %": "UPDATE edge SET ts = ts + INTERVAL '1 second' WHERE dst % 100 = 7",
 }
-"""In the order they run in on one database, each in a process of its own."""
+"""The statements in execution order, all on one database, each in a separate process."""
 
 
 def measure_linear(bench: Bench) -> Section:
-    """Seconds of every statement at every size, and seconds a million rows."""
+    """Measure the seconds of every statement at every size, in total and per million rows."""
     seen = {rows: _at(bench, rows) for rows in (bench.count(size) for size in SIZES)}
     heads = (
         "statement",
@@ -58,7 +58,7 @@ def measure_linear(bench: Bench) -> Section:
 
 
 def _at(bench: Bench, rows: int) -> dict[str, Figures]:
-    """The statements at one size: each round begins with a fresh database."""
+    """Measure the statements at one size. Each round starts with a new database."""
     file, database = edge_file(rows), bench.folder / "linear.snapdb"
     first, *_ = STATEMENTS
 

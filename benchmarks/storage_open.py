@@ -1,4 +1,4 @@
-"""Writing, opening and counting a table of thousands of versions, before and after VACUUM."""
+"""Writing, opening and counting a table with thousands of versions, before and after VACUUM."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VACUUM = "VACUUM RETAIN INTERVAL '0 seconds'"
 
 
 def measure_open(bench: Bench) -> Section:
-    """Milliseconds to open and to count, and what loading the library takes besides."""
+    """Measure the milliseconds to open and to count, and the time to load the library."""
     rows, database = bench.count(VERSIONS), bench.place("open.snapdb")
     inserts = fresh("append", database=database, rows=rows)
     before, files_before = _look(bench, database, "before VACUUM"), _segments(database)
@@ -47,7 +47,7 @@ def measure_open(bench: Bench) -> Section:
 
 
 def _look(bench: Bench, database: Path, when: str) -> dict[str, Figures]:
-    """Openings and counts, by what they are called in the report."""
+    """Measure opening and counting, by their names in the report."""
     work = {f"open, {when}": partial(fresh, "open_often", warm=[database], database=database, times=OPENINGS)}
     for sql in QUERIES:
         again = partial(fresh, "select_often", warm=[database], database=database, sql=sql, times=OPENINGS)
@@ -64,7 +64,7 @@ def _row(name: str, row: Figures) -> tuple[str, ...]:
 
 
 def _start(code: str) -> float:
-    """Seconds of a Python that runs the code and ends."""
+    """Return the median seconds of a Python process that runs the code."""
     spent = []
     for _ in range(6):
         started = time.perf_counter()

@@ -1,6 +1,6 @@
-"""What one fresh process does: a piece of work by name, timed inside, its figures as one JSON line.
+"""The work of one process for the storage measurements: runs a function by name and prints its figures as JSON.
 
-python -m benchmarks.storage_work statement '{"database": "shop.snapdb", "sql": "SELECT 1"}'
+    python -m benchmarks.storage_work statement '{"database": "shop.snapdb", "sql": "SELECT 1"}'
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from snapdb.sql import parse
 
 
 def append(database: str, rows: int) -> Figures:
-    """A table `t` of one number, and that many INSERTs of one row, each a version and a segment."""
+    """Create a table `t` with one number column, and run this many single-row INSERTs, each a version and a segment."""
     with snapdb.connect(database) as db:
         db.execute("CREATE TABLE t (n BIGINT)")
         spent, used = [], []
@@ -47,7 +47,7 @@ def append(database: str, rows: int) -> Figures:
 
 
 def copy_file(source: str, target: str) -> Figures:
-    """`cp`, fsync of the copy and its folder, `sha256sum` of the copy."""
+    """Run `cp`, fsync the copy and its folder, and run `sha256sum` on the copy."""
     times = [time.perf_counter()]
     subprocess.run(["cp", source, target], check=True)
     times.append(time.perf_counter())
@@ -63,7 +63,7 @@ def copy_file(source: str, target: str) -> Figures:
 
 
 def hash_in_python(path: str) -> Figures:
-    """sha256 of a file by hashlib, in blocks of 1 MiB."""
+    """Hash a file with hashlib's SHA-256 in blocks of 1 MiB."""
     started = time.perf_counter()
     digest = hashlib.sha256()
     with open(path, "rb") as file:
@@ -73,7 +73,7 @@ def hash_in_python(path: str) -> Figures:
 
 
 def open_often(database: str, times: int) -> Figures:
-    """Opening with the first read of the catalog, again and again in this process."""
+    """Repeatedly open the database and read the catalog for the first time, in this process."""
     spent = []
     for _ in range(times):
         started = time.perf_counter()
@@ -85,7 +85,7 @@ def open_often(database: str, times: int) -> Figures:
 
 
 def plain(sql: str) -> Figures:
-    """A statement by DuckDB alone, in memory, with its own settings."""
+    """Run a statement in DuckDB alone, in memory and with its default settings."""
     connection = duckdb.connect()
     started = time.perf_counter()
     rows = connection.execute(sql).fetchall()
@@ -93,7 +93,7 @@ def plain(sql: str) -> Figures:
 
 
 def select_often(database: str, sql: str, times: int) -> Figures:
-    """A SELECT, again and again on one open database; the first pays for what is read once."""
+    """Repeat a SELECT on one open database. The first run includes one-time reads."""
     spent = []
     with snapdb.connect(database) as db:
         for _ in range(times):
@@ -104,8 +104,8 @@ def select_often(database: str, sql: str, times: int) -> Figures:
 
 
 def statement(database: str, sql: str) -> Figures:
-    """One statement of snapdb, its result read whole."""
-    parse(sql)  # the first statement of a family builds its grammar, whatever the rows
+    """Run one snapdb statement and read its whole result."""
+    parse(sql)  # the first statement of a family builds its grammar, regardless of the number of rows
     with snapdb.connect(database) as db:
         started = time.perf_counter()
         rows = db.execute(sql).arrow().num_rows
@@ -124,17 +124,17 @@ WORK: dict[str, Callable[..., Figures]] = {
     "statement": statement,
     "write_together": write_together,
 }
-"""By name; each takes plain values and gives figures."""
+"""Name → a function that accepts plain values and returns figures."""
 
 
 def _own_rss() -> int:
-    """Bytes: this process's peak, mapped files included."""
+    """Return this process's peak resident memory in bytes, including mapped files."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
 
 
 def main(work: Mapping[str, Callable[..., Figures]] = WORK) -> None:
-    """Does the work that the command line names."""
+    """Run the work that the command line names."""
     name, given = sys.argv[1:]
     arguments: dict[str, Any] = json.loads(given)
     figures = work[name](**arguments)

@@ -1,4 +1,4 @@
-"""Four processes that commit at once: to a plain table, and to one whose keys a graph numbers."""
+"""Four processes that commit concurrently: to a plain table, and to a table whose keys a graph maps to ids."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.storage_bench import Bench, Figures, Goal, Section, fresh, memor
 
 WRITERS = 4
 COMMITS = 250
-"""Of each writer, after one to warm up."""
+"""The number of commits per writer, after one warm-up commit."""
 
 PLAIN, KEYED = "a plain table", "the vertex table of a graph with a string key"
 
@@ -22,7 +22,7 @@ INSERT = "INSERT INTO t VALUES ('w{writer}-{number}', {number})"
 
 
 def measure_writers(bench: Bench) -> Section:
-    """Commits a second of all together, and how long single ones took."""
+    """Measure the total commits per second and the latency of single commits."""
     commits = bench.count(COMMITS)
     seen = turns(bench, {f"writers, {name}": partial(_write, bench, name, commits) for name in BEFORE})
     named = dict(zip(BEFORE, seen.values(), strict=True))

@@ -1,4 +1,4 @@
-"""Several processes that commit small rows to one table at once."""
+"""Several processes that commit small rows to one table concurrently."""
 
 from __future__ import annotations
 
@@ -16,21 +16,24 @@ from snapdb.errors import SnapdbError
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """What one writer saw. Times are of the machine's one monotonic clock."""
+    """The results of one writer. Times are from the machine's shared monotonic clock."""
 
     started: float
     stopped: float
     spent: list[float]
-    """Seconds of each commit that went through, in order."""
+    """The seconds of each successful commit, in order."""
     failed: list[str]
-    """Commits that were refused although they could be tried again; the writer goes on without them."""
+    """The messages of commits that failed with a retryable error. The writer continues without them."""
 
 
 def write_together(database: str, insert: str, writers: int, commits: int) -> Figures:
-    """`commits` INSERTs by each of several processes, all started at one moment.
+    """Run `commits` INSERTs in each of several processes that start at the same time.
 
     Args:
-        insert: A statement in which {writer} and {number} stand for the process and its row.
+        database: The path of the database.
+        insert: A statement with placeholders {writer} and {number} for the process and its row.
+        writers: The number of processes.
+        commits: The number of INSERTs per process.
     """
     context = multiprocessing.get_context("spawn")
     barrier, results = context.Barrier(writers), context.Queue()
@@ -53,7 +56,7 @@ def write_together(database: str, insert: str, writers: int, commits: int) -> Fi
 def _write(
     database: str, insert: str, writer: int, commits: int, barrier: Barrier, results: Queue[_Written | str]
 ) -> None:
-    """One writer's process: it hands over what it saw, or why it failed."""
+    """Run one writer in its process, and send its results or its error."""
     try:
         results.put(_commits(database, insert, writer, commits, barrier))
     except Exception as error:
@@ -62,7 +65,7 @@ def _write(
 
 
 def _commits(database: str, insert: str, writer: int, commits: int, barrier: Barrier) -> _Written:
-    """Connects, warms up with one commit, waits for the others, and writes."""
+    """Connect, warm up with one commit, wait for the other writers, and write."""
     with snapdb.connect(database) as db:
         db.execute(insert.format(writer=writer, number=0))
         barrier.wait(timeout=600)
@@ -81,7 +84,7 @@ def _commits(database: str, insert: str, writer: int, commits: int, barrier: Bar
 
 
 def _check(database: str, seen: list[_Written], writers: int) -> None:
-    """Every commit that was acknowledged is there, and no other."""
+    """Check that the table contains every acknowledged commit and no other."""
     expected = writers + sum(len(one.spent) for one in seen)
     with snapdb.connect(database) as db:
         ((found,),) = db.execute("SELECT count(*) FROM t").fetchall()

@@ -1,9 +1,10 @@
-"""Runs the tasks of graph learning in examples/ with several seeds each and writes TASKS.md: metric beside reference.
+"""Run the graph learning tasks in examples/ with several seeds each and write TASKS.md, which compares the metrics.
 
     python -m benchmarks.tasks [NAME…] [--seeds 3] [--data ../shared/data] [--out FILE]
 
-A reference is a figure that somebody else reached on the same files, or a rule that learns nothing; each says which.
-Beside it stands what the example itself found for that rule in the same run, on the same test rows.
+A reference is a published figure for the same files, or a rule that does not learn. The page names the source of each
+reference. For a rule, it also contains the figure that the example computes for that rule in the same run on the same
+test rows.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ SHARED = os.environ.get("SNAPDB_DATA", str(HERE.parents[1] / "shared" / "data"))
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One row of the table: an example, how it is run, and the figure that is compared."""
+    """One row of the table: an example, its arguments, and the compared figure."""
 
     name: str
     example: str
-    """A file of examples/, without its suffix; its `main` takes --data and --seed and answers figures by name."""
+    """A file of examples/ without its suffix. Its `main` accepts --data and --seed and returns figures by name."""
     arguments: tuple[str, ...]
     metric: str
-    """The name of the figure that counts; higher is better."""
+    """The name of the compared figure. Higher is better."""
     reference: float
     source: str
-    """Whose figure the reference is."""
+    """The source of the reference."""
     baseline: str = ""
-    """The name of the figure that the example finds for the same rule; nothing where it does not."""
+    """The name of the example's figure for the same rule, or an empty string if there is none."""
 
 
 HEADS = ("task", "example", "metric", "reference", "the rule in this run", "snapdb", "better", "seeds", "seconds a run")
@@ -68,7 +69,7 @@ TASKS = (
 
 
 def main() -> None:
-    """Runs the tasks that were named, or all, and writes the table."""
+    """Run the named tasks, or all tasks, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="tasks whose name contains one of these; all if none is said")
     parser.add_argument("--seeds", type=int, default=3, help="how often each is trained")
@@ -82,7 +83,7 @@ def main() -> None:
 
 
 def measured(task: Task, data: str, seeds: int) -> tuple[str, ...]:
-    """The row of a task, or nothing when its data is absent."""
+    """Return the row of a task, or an empty tuple if its data is missing."""
     run: Callable[[Sequence[str]], dict[str, float]]
     run = runpy.run_path(str(HERE.parent / "examples" / f"{task.example}.py"))["main"]
     found, taken = [], []
@@ -111,12 +112,12 @@ def measured(task: Task, data: str, seeds: int) -> tuple[str, ...]:
 
 
 def spread(values: Sequence[float]) -> str:
-    """The mean and the standard deviation."""
+    """Return the mean and the standard deviation."""
     return f"{mean(values):.4f} ± {pstdev(values):.4f}"
 
 
 def page(rows: Sequence[tuple[str, ...]]) -> str:
-    """The page that is written."""
+    """Return the page's text."""
     return f"{HEAD}{table(HEADS, rows)}\n## Machine\n\n{machine_table()}"
 
 

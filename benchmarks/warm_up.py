@@ -1,9 +1,9 @@
-"""Measures the first batches of a stream, and the huge pages under a snapshot's arrays; writes its part of RESULTS.md.
+"""Measure a stream's first batches and the huge pages of a snapshot's arrays, and write the warm-up part of RESULTS.md.
 
     python -m benchmarks.warm_up [--sizes arxiv products]
 
-A stream is opened twice in one process. A file of the topology is written, mapped and read, as the write leaves it in
-the page cache, and again after its pages were dropped and read anew, as a build leaves it.
+A stream is opened twice in one process. A topology file is written, mapped and read twice: with the page cache as the
+write leaves it, and after its pages were dropped and read again, which is the state after a build.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from benchmarks.results import write_results
 from snapdb.storage.array_files import ArrayFile, drop_cached_pages, prefer_huge_pages
 
 FIRST = 15
-"""Batches."""
+"""The number of first batches."""
 QUERY = """SAMPLE FROM whole SEEDS (SELECT id FROM node WHERE train) AS node
   FANOUT (edge IN => [15, 10, 5]) BATCH 1024 REPEATABLE (7)"""
 _MIB = 1 << 20
 
 
 def main() -> None:
-    """Measures every size in a process of its own, and writes the part."""
+    """Measure every size in a separate process and write the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="+", choices=sorted(SIZES), default=["arxiv", "products"])
     parser.add_argument("--measure", help=argparse.SUPPRESS)
@@ -61,7 +61,7 @@ def _measured(size: str) -> dict[str, Any]:
 
 
 def _stream(db: snapdb.Database) -> dict[str, Any]:
-    """System seconds of each of the first batches, and the milliseconds a batch takes after them."""
+    """Return the system seconds of each of the first batches, and the time per batch after them."""
     system, first = _system(), []
     with db.stream(QUERY, threads=2) as stream:
         batches = iter(stream)
@@ -77,7 +77,7 @@ def _system() -> float:
 
 
 def _pages(size: str) -> Iterator[dict[str, Any]]:
-    """A map of the neighbours after a write, and after its pages were dropped: bytes, those in huge pages, a read."""
+    """Map the neighbours after a write and after dropping their pages. Yield bytes, huge-page bytes, read time."""
     source = max(database_of(size).rglob("indices.npy"), key=lambda path: path.stat().st_size)
     with tempfile.TemporaryDirectory(dir=source.parent.parent) as folder:
         path = Path(folder) / "indices.npy"
@@ -92,14 +92,14 @@ def _pages(size: str) -> Iterator[dict[str, Any]]:
             array = np.load(path, mmap_mode="r")
             prefer_huge_pages(array)
             step = 4096 // array.itemsize
-            pages = np.random.default_rng(1).permutation(array.size // step)  # as sampling reads: in no order
+            pages = np.random.default_rng(1).permutation(array.size // step)  # in random order, as sampling reads them
             int(array.view(np.ndarray)[step * pages].sum())
             yield {"bytes": array.nbytes, "huge": _huge(path), "read": _read(array)}
             del array
 
 
 def _huge(path: Path) -> int:
-    """Bytes of the file that this process maps by huge pages."""
+    """Return the bytes of the file that this process maps with huge pages."""
     inside, total = False, 0
     for line in Path("/proc/self/smaps").read_text().splitlines():
         if "-" in line.partition(" ")[0]:
@@ -110,7 +110,7 @@ def _huge(path: Path) -> int:
 
 
 def _read(array: Any) -> float:
-    """Nanoseconds of a read at a random place, among many at once."""
+    """Return the nanoseconds of a read at a random position, measured over many concurrent reads."""
     places = np.random.default_rng(0).integers(0, array.size, 4_000_000)
     plain, spent = array.view(np.ndarray), []
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Welch's test: how likely a difference of two means is that large when there is none."""
+"""Welch's test: the probability of a difference of means at least this large if the true means are equal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STEPS = 200_001
 
 
 def welch(one: Sequence[float], other: Sequence[float]) -> float:
-    """The two-sided p of Welch's t-test; nan where a sample has no two values.
+    """Return the two-sided p-value of Welch's t-test, or nan if a sample has fewer than two values.
 
     >>> round(welch([27.5, 21.0, 19.0, 23.6, 17.0], [27.1, 22.0, 20.8, 23.4, 23.4]), 3)
     0.445
@@ -30,7 +30,7 @@ def welch(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def _between(t: float, freedom: float) -> float:
-    """Student's probability between 0 and t, by the trapezoidal rule."""
+    """Return Student's probability between 0 and t, computed with the trapezoidal rule."""
     x = np.linspace(0.0, t, _STEPS)
     scale = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - 0.5 * math.log(freedom * math.pi)
     density = np.exp(scale - (freedom + 1) / 2 * np.log1p(x**2 / freedom))
