@@ -62,8 +62,7 @@ class Figures:
     """Peak resident memory in bytes, including mapped files."""
     parts: dict[str, float]
     """For `stages`, the seconds per batch of each stage. For `versus`, the ratio of the bare kernels' rate to the
-    stream's,
-    by wall-clock time and by CPU time."""
+    stream's, by wall-clock time and by CPU time."""
 
 
 def stream_pass(stream: BatchStream) -> Pass:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 EVERY = 0.2
 """Seconds between samples. Summing proportional set sizes walks page tables, so frequent samples would slow the
-measured
-process."""
+measured process."""
 
 
 class TreeMemory:
@@ -18,8 +17,7 @@ class TreeMemory:
     """The highest sampled sum of the processes' proportional set sizes, in bytes."""
     rss = 0
     """The sum of the processes' peak resident memory in bytes, including mapped files. For a single process, it is
-    exact up
-    to the last sample."""
+    exact up to the last sample."""
 
     def __init__(self, pid: int, every: float = EVERY) -> None:
         self._pid = pid

@@ -25,8 +25,7 @@ MOST = ("FBL", "FCR shared", "FCR shared, amplify 1", "OTF 15 % shared")
 TWO = ("FBL", "FCR shared, amplify 1")
 FRUGAL = ("env", "MALLOC_ARENA_MAX=2", "MALLOC_MMAP_THRESHOLD_=1048576", "MALLOC_TRIM_THRESHOLD_=1048576")
 """With these settings, the C library returns freed memory immediately. Otherwise, the memory used to build a cache
-would
-not be available as page cache."""
+would not be available as page cache."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,7 @@ EPOCHS = {
     "OTF-SC": (3.8, 0.6840),
 }
 """Seconds per epoch and test accuracy of GraphSAGE on products with fanouts 10, 10, 10. No other published times
-include
-a model."""
+include a model."""
 
 
 class Claim(NamedTuple):

@@ -29,8 +29,7 @@ MODULE = "benchmarks.snapshots_work"
 
 CALLS = {"base": 1.0, **{f"more-{i}": 0.01 for i in range(1, 6)}, "late": 0.01, "five": 0.05, "ten": 0.1}
 """File → its share of the edges. Except for `base` and `late`, the files contain edges from after the year. The edges
-of
-`late` are from within the year."""
+of `late` are from within the year."""
 
 MIDDLE = "TIMESTAMP '2025-07-02 12:00:00'"
 """The time before which half of the edges of `base` occur."""
