@@ -1,1 +1,1 @@
-"""What tests of several layers share; no test file imports another."""
+"""Helpers that tests of several layers share. Test files do not import each other."""

@@ -1,4 +1,4 @@
-"""Batches of both back ends, which are the same."""
+"""Comparison of the batches of both back ends, which must be equal."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ EDGES_OF_RANGE = [0, 1, 2, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1]
 
 
 def words(seed: int, count: int = 200) -> list[int]:
-    """Unsigned 64-bit numbers, the ends of ranges among them."""
+    """Return unsigned 64-bit integers, including the limits of common ranges."""
     drawn = np.random.default_rng(seed).integers(0, 2**64, count, dtype=np.uint64)
     return [*EDGES_OF_RANGE, *drawn.tolist()]
 
 
 def seen(sampler: Any, found: Subgraph) -> dict[str, Any]:
-    """All that a user can see of a batch, as lists; positions are seen only in what is read there."""
+    """Return everything that a user can see of a batch, as lists. Positions are represented by the values at them."""
     columns: dict[str, Any] = {
         "nodes": {name: ids.tolist() for name, ids in found.nodes.items()},
         "nodes per hop": {name: tuple(counts) for name, counts in found.nodes_per_hop.items()},
@@ -49,14 +49,14 @@ def seen(sampler: Any, found: Subgraph) -> dict[str, Any]:
 
 
 def torch_sampler(view: GraphView, spec: SampleSpec, device: str = "cpu", room: int | None = None) -> NeighborSampler:
-    """The sampler over torch, on a device where its rows may take this many bytes."""
+    """Return the torch sampler on a device where its rows may use `room` bytes."""
     return NeighborSampler(view, spec, TorchBackend(view, spec, device, room))
 
 
 def same_batches(
     view: GraphView, spec: SampleSpec, entry: SamplerInput, device: str, *batches: int, rounds: Rounds | None = None
 ) -> None:
-    """Compares what a user sees of these batches of both back ends."""
+    """Compare everything that a user can see of these batches between both back ends."""
     one, other = numba_sampler(view, spec), torch_sampler(view, spec, device)
     assert (one.node_types, one.relations) == (other.node_types, other.relations)
     for batch in batches:
@@ -86,11 +86,11 @@ REFRESHES: Mapping[str, Refresh] = {
     "visited": Refresh("OTF", 2, visited=True, amplify=ONE),
     "visited shared": Refresh("OTF", 2, fetch=HALF, visited=True, shared=True),
 }
-"""Every way to keep rows."""
+"""Refresh policies that cover every clause."""
 
 
 def rounds_of(spec: SampleSpec, rng: np.random.Generator) -> Rounds | None:
-    """The rounds of all rows that a statement may draw from, under SCOPE VISITED."""
+    """Return random rounds for all rows that a statement may draw from, or None without SCOPE VISITED."""
     assert spec.refresh is not None
     if not spec.refresh.visited:
         return None
@@ -104,7 +104,7 @@ def rounds_of(spec: SampleSpec, rng: np.random.Generator) -> Rounds | None:
 
 
 def refreshed(how: str, method: str, setting: str, direction: Direction, seed: int) -> tuple[Case, Rounds | None]:
-    """A random batch whose nodes have rows."""
+    """Return a random case with this refresh policy."""
     found = case(method, setting, direction, seed)
     rng = np.random.default_rng(seed)
     spec = replace(found.spec, refresh=REFRESHES[how], generation=int(rng.integers(3)))
@@ -112,7 +112,7 @@ def refreshed(how: str, method: str, setting: str, direction: Direction, seed: i
 
 
 def both_agree(found: Case, rounds: Rounds | None = None, *, view: GraphView | None = None) -> None:
-    """Compares what each back end draws with what the oracle draws; `view` is the graph in another form."""
+    """Compare the draws of each back end with the oracle's. `view` is the same graph in another physical form."""
     graph, spec, entry, batch = found
     view, wanted = view or graph.view(), expected(graph.oracle(), spec, entry, batch, rounds)
     for backend in BACKENDS:

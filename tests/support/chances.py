@@ -1,4 +1,4 @@
-"""How surprising counts are, exactly where that is easy: p-values, and the chances of drawing each set."""
+"""Statistical tests of draws: p-values, exact where possible, and the probability of drawing each set."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 STRICT = 1e-4
-"""A correct sampler fails a test once in so many seeds; the seeds are fixed."""
+"""The probability that a correct sampler fails a test for a random seed. The tests use fixed seeds."""
 
 Ints = npt.NDArray[np.int64]
 Chances = Mapping[tuple[int, ...], float]
 
 
 def normal(z: float) -> float:
-    """The chance that a normal variate is further from 0 than `z`.
+    """Return the probability that a standard normal variate is further from 0 than `z`.
 
     >>> round(normal(1.96), 3)
     0.05
@@ -27,7 +27,9 @@ def normal(z: float) -> float:
 
 
 def chi_square(statistic: float, freedom: int) -> float:
-    """The chance of a chi-square this great: the incomplete gamma function, as a series or a continued fraction.
+    """Return the probability that a chi-square variate is at least this large.
+
+    This is the regularized incomplete gamma function, computed as a series or a continued fraction.
 
     >>> [round(chi_square(*each), 4) for each in [(3.841, 1), (9.488, 4), (124.342, 100), (0.0, 3)]]
     [0.05, 0.05, 0.05, 1.0]
@@ -54,7 +56,7 @@ def chi_square(statistic: float, freedom: int) -> float:
 
 
 def proportional(counts: npt.NDArray[Any], chances: npt.NDArray[np.float64]) -> float:
-    """The p-value of "each cell is hit with its chance"; 0 when a cell was hit that has none."""
+    """Return the p-value of "each cell has its probability", or 0 if a cell with probability 0 was drawn."""
     if counts[chances == 0].any():
         return 0.0
     expected = chances[chances > 0] * counts.sum()
@@ -63,7 +65,7 @@ def proportional(counts: npt.NDArray[Any], chances: npt.NDArray[np.float64]) -> 
 
 
 def drawn_sets(drawn: Ints, chances: Chances, *, in_order: bool = False) -> float:
-    """The p-value of "each set (or sequence) is drawn with its chance"; `drawn` is [draws, elements of a draw]."""
+    """Return the p-value of "each set (or sequence) has its probability" for draws of shape [draws, elements]."""
     cells = {outcome: place for place, outcome in enumerate(chances)}
     rows = drawn if in_order else np.sort(drawn, axis=1)
     counts = np.zeros(len(cells), np.int64)
@@ -76,9 +78,9 @@ def drawn_sets(drawn: Ints, chances: Chances, *, in_order: bool = False) -> floa
 
 
 def included(drawn: Ints, count: int) -> float:
-    """The p-value of "each of so many elements is in as many sets as others"; `drawn` is [draws, elements of a set].
+    """Return the p-value of "each of `count` elements is in equally many sets" for sets of shape [draws, elements].
 
-    The counts of sets add up to the same number each time, which makes them vary less than independent ones.
+    The number of elements per set is fixed, so the counts vary less than independent counts would.
     """
     draws, k = drawn.shape
     seen = np.bincount(drawn.ravel(), minlength=count)
@@ -88,7 +90,7 @@ def included(drawn: Ints, count: int) -> float:
 
 
 def paired(drawn: Ints, count: int) -> npt.NDArray[np.float64]:
-    """For each pair of so many elements, by how many standard deviations more often than by chance sets hold both."""
+    """Return, for each pair of `count` elements, the deviation of its frequency in sets, in standard deviations."""
     draws, k = drawn.shape
     held = np.zeros((draws, count), np.float32)
     np.put_along_axis(held, drawn, 1, axis=1)
@@ -99,7 +101,7 @@ def paired(drawn: Ints, count: int) -> npt.NDArray[np.float64]:
 
 
 def sets(count: int, k: int) -> Chances:
-    """Every set of k of so many elements, each as likely as the others.
+    """Return every set of k out of `count` elements, all with the same probability.
 
     >>> sets(3, 2)
     {(0, 1): 0.3333333333333333, (0, 2): 0.3333333333333333, (1, 2): 0.3333333333333333}
@@ -108,7 +110,7 @@ def sets(count: int, k: int) -> Chances:
 
 
 def ordered(weights: Sequence[float], k: int) -> Chances:
-    """Every sequence of k elements, drawn one after another by weight without replacement.
+    """Return every sequence of k elements with its probability if elements are drawn by weight without replacement.
 
     >>> ordered([1, 3], 2)
     {(0, 1): 0.25, (1, 0): 0.75}
@@ -124,7 +126,7 @@ def ordered(weights: Sequence[float], k: int) -> Chances:
 
 
 def unordered(chances: Chances) -> Chances:
-    """The chances of sets, from those of the sequences that they are drawn in.
+    """Return the probabilities of sets from those of the sequences in which they are drawn.
 
     >>> unordered(ordered([1, 3, 4], 2))[0, 2] == 1 / 8 * 4 / 7 + 4 / 8 * 1 / 4
     True
@@ -137,41 +139,41 @@ def unordered(chances: Chances) -> Chances:
 
 
 def fair(name: str, p: float, control: float) -> None:
-    """Says both p-values; the draws must look as they should, and those of the biased control must not."""
+    """Print both p-values. Require that the draws pass the test and that the biased control fails it."""
     print(f"{name}: p = {p:.4f}; control p = {control:.1e}")
     assert STRICT < p <= 1
     assert control < STRICT
 
 
 def alike(one: Ints, other: Ints, count: int) -> float:
-    """The p-value of "two draws of one of so many elements, row by row, are independent and both uniform"."""
+    """Return the p-value of "two draws of one of `count` elements per row are independent and uniform"."""
     cells = np.bincount(one * count + other, minlength=count * count)
     return proportional(cells, np.full(count * count, 1 / count**2))
 
 
 STRICT = 1e-4
-"""A correct sampler fails a test once in so many seeds; the seed is fixed."""
+"""The probability that a correct sampler fails a test for a random seed. The tests use a fixed seed."""
 
 
 def surprise(counts: npt.NDArray[np.int64], expected: float, scale: float) -> float:
-    """The p-value of a chi-square whose cells are not independent, so that its mean is brought to cells - 1."""
+    """Return the p-value of a chi-square test whose cells are dependent. `scale` corrects the mean to cells - 1."""
     statistic = scale * float(((counts - expected) ** 2 / expected).sum())
     freedom = counts.size - 1
-    cube = (statistic / freedom) ** (1 / 3)  # Wilson and Hilferty: the cube root is nearly normal
+    cube = (statistic / freedom) ** (1 / 3)  # Wilson and Hilferty: the cube root is approximately normal
     spread = math.sqrt(2 / (9 * freedom))
     return 0.5 * math.erfc((cube - (1 - 2 / (9 * freedom))) / spread / math.sqrt(2))
 
 
 def inclusion(drawn: npt.NDArray[np.int64], degree: int) -> float:
-    """The p-value of "each edge is taken with the same probability"."""
+    """Return the p-value of "each edge is drawn with the same probability"."""
     batches, k = drawn.shape
     counts = np.bincount(drawn.ravel(), minlength=degree)
-    # k edges without replacement: a count's variance is n k/d (1 - k/d), and the counts sum to a constant
+    # For k edges without replacement, a count has variance n k/d (1 - k/d), and the sum of the counts is constant.
     return surprise(counts, batches * k / degree, (degree - 1) / (degree - k))
 
 
 def pairs_are_even(drawn: npt.NDArray[np.int64], degree: int) -> None:
-    """Compares how often each pair of edges is taken together with its chance."""
+    """Check that each pair of edges is drawn together about as often as expected."""
     batches, k = drawn.shape
     taken = np.zeros((batches, degree), np.int64)
     np.put_along_axis(taken, drawn, 1, axis=1)

@@ -1,4 +1,4 @@
-"""What CHECK DATABASE reports, and cells of the catalog that are spoilt."""
+"""Problems that CHECK DATABASE reports, and corruption of catalog cells."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.inside.storage import CatalogDb, Problem, check_database, ope
 
 
 def problems(path: Path) -> list[Problem]:
-    """What a check finds, whatever state the catalog is in."""
+    """Return the problems that a check finds, regardless of the catalog's state."""
     db_dir = open_db_dir(path, read_only=True)
     catalog_db = CatalogDb(db_dir)
     try:
@@ -24,7 +24,7 @@ def problems(path: Path) -> list[Problem]:
 
 
 def hostile(random_: random.Random, value: Any, outside: Path) -> Any:
-    """Something else for a cell."""
+    """Return an invalid or malicious replacement for a cell's value."""
     out = random_.choice(("secret.parquet", "secret.txt", "snapshot", "snapshot/manifest.json"))
     plain = [
         None,
@@ -71,7 +71,7 @@ def hostile(random_: random.Random, value: Any, outside: Path) -> Any:
 
 
 def mangled(random_: random.Random, value: Any, choices: list[Any]) -> Any:
-    """JSON in which one value, somewhere, is another."""
+    """Return JSON in which one random value is replaced."""
     if isinstance(value, dict) and value and random_.random() < 0.9:
         key = random_.choice(list(value))
         return {**value, key: mangled(random_, value[key], choices)}
@@ -82,7 +82,7 @@ def mangled(random_: random.Random, value: Any, choices: list[Any]) -> Any:
 
 
 def spoil(path: Path, random_: random.Random, outside: Path, among: Sequence[str] = ()) -> str:
-    """Put something else into one cell of the catalog, or of some of its tables."""
+    """Corrupt one cell of the catalog, or of one of the given tables, and return a description."""
     with closing(sqlite3.connect(path / "catalog.sqlite")) as connection:
         connection.execute("PRAGMA ignore_check_constraints = ON")
         known = [row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]

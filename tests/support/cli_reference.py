@@ -1,4 +1,4 @@
-"""The reference of the command line as Markdown, from click's own commands and options."""
+"""The command-line reference as Markdown, generated from click's commands and options."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import click
 
 
 def reference(group: click.Group) -> str:
-    """A section for the program and each of its commands: usage, what it does, options, examples."""
+    """Return a section for the program and for each command: usage, description, options, examples."""
     named = _commands(str(group.name), group)
     return "\n".join("\n".join(_section(name, command, group.context_settings)) for name, command in named)
 
 
 def _commands(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
-    """A command by its whole name, then those in it."""
+    """Yield a command with its full name, then its subcommands."""
     yield name, command
     if isinstance(command, click.Group):
         for inner, each in sorted(command.commands.items()):

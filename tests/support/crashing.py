@@ -1,4 +1,4 @@
-"""A disk that loses its power at a chosen operation: what was not forced to it is torn or gone."""
+"""A disk that loses power at a chosen operation, so that data that was not synced is truncated or lost."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tests.support.inside.storage import Disk
 from tests.support.thoroughness import SOAK
 
 
-class Crash(BaseException):  # nothing that runs may catch it: the process is dead
-    """The power went."""
+class Crash(BaseException):  # not an Exception, because code under test must not catch it: the process is dead
+    """The power failed."""
 
 
 class CrashingDisk(Disk):
-    """Counts operations and crashes at the `at`-th; every later one crashes again, as nobody is there to do it.
+    """A disk that counts operations and crashes at operation `at` and at every later one.
 
-    Of what was made since this disk was put in place only that survives which was settled: a file's bytes by settling
-    the file, its name (and a directory's) by settling the directory it is in. SQLite forces its own files.
+    After the crash, only data that was synced since this disk was created survives: a file's content if the file was
+    synced, and the name of a file or directory if its parent directory was synced. SQLite syncs its own files.
     """
 
     def __init__(self, root: Path, at: int) -> None:
@@ -91,15 +91,16 @@ class CrashingDisk(Disk):
 
 
 STEP = 1 if SOAK else 9
-"""Every which point of failure is tried; `make soak` tries all."""
+"""The step between tested points of failure. `make soak` tests all of them."""
 
 
 EVERY = 1 if SOAK else 3
-"""After which crashes the statement is run again and what the crash left is swept; all that are tried are looked at."""
+"""The step between crashes after which the statement is repeated and the remains of the crash are removed. The content
+is checked after every crash."""
 
 
 def contents(db: Database) -> dict[str, Any]:
-    """All that a person can see, row ids too."""
+    """Return everything that a user can see, including row ids."""
     seen: dict[str, Any] = {"versions": len(db.execute("SHOW VERSIONS").arrow())}
     seen["loaded"] = db.execute("SELECT path, version FROM snapdb.loaded_files").fetchall()
     seen["tasks"] = db.execute("SELECT name, schedule, state FROM snapdb.tasks").fetchall()
@@ -115,9 +116,10 @@ def contents(db: Database) -> dict[str, Any]:
 
 
 def crash_everywhere(original: Path, copy: Path, run: Callable[[Path, Disk | None], None]) -> int:
-    """Run at every point of failure in a fresh copy; in how many of them the power went.
+    """Run once per point of failure, each time in a new copy, and return the number of operations.
 
-    After each crash the database holds what it held before or what it holds after, has no damage, and can be worked on.
+    After each crash, the content of the database must be that from before or after the run, the database must be
+    undamaged, and statements must work.
     """
     before, after = (_after(original, copy, r) for r in (None, run))
     for at in range(1, 1000, STEP):
@@ -126,7 +128,7 @@ def crash_everywhere(original: Path, copy: Path, run: Callable[[Path, Disk | Non
         try:
             run(copy, disk)
         except Crash:
-            gc.collect()  # what the dead process held open
+            gc.collect()  # closes files that the dead process held open
         else:
             return at - 1
         found = _look(copy, at)
@@ -146,7 +148,7 @@ def _look(path: Path, at: int) -> dict[str, Any]:
 
 
 def _swept(path: Path, at: int) -> dict[str, Any]:
-    """What is there after a VACUUM, which leaves nothing of what a crash left."""
+    """Return the content after a VACUUM, which must leave no remains of the crash."""
     with snapdb.connect(path) as db:
         db.execute("VACUUM RETAIN INTERVAL '0 seconds'").fetchall()
         assert db.execute("VACUUM RETAIN INTERVAL '0 seconds' DRY RUN").fetchall() == [], at
@@ -167,7 +169,7 @@ def _copy(original: Path, copy: Path) -> None:
 
 
 def script(text: str) -> Callable[[Path, Disk | None], None]:
-    """A run that opens a database on a disk and runs statements in it."""
+    """Return a run that opens a database on a disk and executes statements."""
 
     def run(path: Path, disk: Disk | None) -> None:
         db = Database(path, disk=disk)

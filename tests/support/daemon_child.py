@@ -1,4 +1,4 @@
-"""A daemon, or one of its workers, by a clock that runs faster.
+"""A daemon or one of its workers, with an accelerated clock.
 
 `python -m tests.support.daemon_child PATH FACTOR ORIGIN`
 """
@@ -14,7 +14,7 @@ from tests.support.inside.daemon import Clock, Intervals, work
 
 
 class QuickClock(Clock):
-    """Shows the true time at its origin, in microseconds since 1970 UTC, and runs faster from there on."""
+    """A clock that shows the real time at its origin, in microseconds since 1970 UTC, and runs faster from then on."""
 
     def __init__(self, factor: float, origin: int) -> None:
         super().__init__()
@@ -31,13 +31,13 @@ class QuickClock(Clock):
 
 
 def quick(factor: float) -> Intervals:
-    """Intervals that take over within a second of the machine's time."""
+    """Return intervals with which a takeover needs less than a second of real time."""
     seconds = {"heartbeat": 0.1, "lease_ttl": 0.6, "poll": 0.1, "gap": 0.5, "orphan_check": 0.2, "kill": 10.0}
     return Intervals(**{name: second * factor for name, second in seconds.items()})
 
 
 def main(role: str, factor: str, origin: str, *rest: str) -> int:
-    """Be a worker, or serve the database at a path."""
+    """Run a worker, or serve the database at a path."""
     clock = QuickClock(float(factor), int(origin))
     if role == "worker":
         work(Path(rest[0]), int(rest[1]), clock.now)

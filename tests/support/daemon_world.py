@@ -1,4 +1,4 @@
-"""A daemon's loop in a world of its own: a clock that moves when told to, and runs that take as long as they say."""
+"""A daemon's event loop in a simulation: a clock that advances only on request, and runs with simulated durations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECOND = 1_000_000
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86_400 * SECOND
 
 Fate = Callable[[Task, TaskRun], tuple[float, EndState]]
-"""How many seconds a run takes, and how it ends."""
+"""Returns the duration of a run in seconds, and its final state."""
 
 
 def at_once(task: Task, run: TaskRun) -> tuple[float, EndState]:
@@ -29,7 +29,7 @@ def at_once(task: Task, run: TaskRun) -> tuple[float, EndState]:
 
 
 class StandingClock(Clock):
-    """Moves only when it is told to."""
+    """A clock that advances only on request."""
 
     def __init__(self, now: int) -> None:
         self.wall, self.steady = now, 0
@@ -50,13 +50,13 @@ class StandingClock(Clock):
         raise AssertionError("nothing waits here")
 
     def go(self, microseconds: int) -> None:
-        """Time goes by."""
+        """Advance the clock."""
         self.wall += microseconds
         self.steady += microseconds
 
 
 class SimulatedLanes:
-    """Runs that end when their time has come; nothing is done in them."""
+    """A simulated worker pool. Runs end when their duration is over and do no work."""
 
     def __init__(self, clock: StandingClock, jobs: int, fate: Fate) -> None:
         self._clock, self._jobs, self._fate = clock, jobs, fate
@@ -79,12 +79,12 @@ class SimulatedLanes:
         return [Ended(run, state, self._clock.now()) for _, run, state in over]
 
     def soonest(self) -> float:
-        """Seconds until the next run ends."""
+        """Return the seconds until the next run ends."""
         return min(((end - self._clock.steady) / SECOND for end, *_ in self.going), default=math.inf)
 
 
 class RefusingDisk(Disk):
-    """A disk that is full while it says so."""
+    """A disk that is full while `full` is true."""
 
     full = False
 
@@ -120,7 +120,7 @@ class World:
         self.take_over()
 
     def take_over(self) -> None:
-        """Another daemon leads from now on; what ran under the one before is dead."""
+        """Replace the leader with another daemon. The runs of the previous leader are lost."""
         self.terms += 1
         holder = f"daemon {self.terms}"
         lease = LeaderLease(self.catalog_db)
@@ -134,7 +134,7 @@ class World:
         return self.fate(task, run)
 
     def task(self, name: str, cron: str | int, zone: str = "UTC", **options: Any) -> Task:
-        """A task by a cron line, or every so many microseconds, made now."""
+        """Create a task with a cron line, or with a period in microseconds."""
         now = self.clock.now()
         steps = isinstance(cron, int)
         schedule = Schedule(
@@ -159,7 +159,7 @@ class World:
             return TaskRows(connection).put(replace(task, **options), None)
 
     def until(self, moment: int) -> None:
-        """Lead up to a moment of the wall's clock."""
+        """Run the leader's loop until a wall-clock time."""
         idle = 0
         while self.clock.now() < moment:
             wait = min(self.loop.step(), self.lanes.soonest(), (moment - self.clock.now()) / SECOND)
@@ -168,16 +168,16 @@ class World:
             self.clock.wait(wait)
 
     def for_(self, microseconds: int) -> None:
-        """Lead for a while."""
+        """Run the leader's loop for a duration."""
         self.until(self.clock.now() + microseconds)
 
     def runs(self, task: Task | None = None) -> list[TaskRun]:
-        """All rows, or those of a task."""
+        """Return all runs, or the runs of a task."""
         with self.catalog_db.reading() as connection:
             return list(RunRows(connection).read(task=None if task is None else task.id))
 
     def states(self, task: Task) -> dict[int, str]:
-        """How the last attempt for each firing of a task ended, by its moment; no firing has two runs."""
+        """Return, by fire time, how the last attempt ended. Checks that no fire time has two runs."""
         found: dict[int, tuple[int, str]] = {}
         for run in self.runs(task):
             if run.cause == "schedule":

@@ -1,4 +1,4 @@
-"""A database as the first format of snapdb wrote it: tables with and without deletes, a dropped one, ids, a graph."""
+"""A database in snapdb's first format: tables with and without deletes, a dropped table, ids and a graph."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from snapdb.types import PropertyGraph, VertexElement
 from tests.support.inside.storage import _MIGRATIONS, APPLICATION_ID, encode
 
 SIXTH = "DROP TABLE exports; ALTER TABLE runs DROP COLUMN replaced; PRAGMA user_version = 6;"
-"""Makes a catalog one of format 6."""
+"""Converts a catalog to format 6."""
 UNSCHEDULED = """
 DROP TABLE exports;
 DROP TABLE tasks; DROP TABLE runs; DROP TABLE leader; DROP TABLE loaded; ALTER TABLE graphs DROP COLUMN retention;
 """
-"""What a catalog lacks that is older than tasks."""
+"""Removes everything that a catalog from before tasks does not have."""
 
 
 def write_format_one(path: Path) -> None:
-    """Table `t` with a = 0, 1, 2, 3, 4 at its second version, 0 to 5 before; `person` with ids; `gone`, dropped."""
+    """Write table `t` (0 to 4, and 0 to 5 one version earlier), `person` with ids, and the dropped table `gone`."""
     path.mkdir()
     with closing(sqlite3.connect(path / "catalog.sqlite", isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")

@@ -23,34 +23,34 @@ FORMS = ("full", "ends", "bitmap", "materialized")
 
 
 STOP = 5
-"""The end of the window of those forms that hold less than their topology."""
+"""The end of the window of forms that contain only a part of their topology."""
 
 
 @dataclass(frozen=True)
 class Changing:
-    """A graph as its edges came and went, and what of it a snapshot holds."""
+    """A graph with added and removed edges, and a snapshot's filter."""
 
     nodes: int
     edges: EdgeArrays
     old: npt.NDArray[np.bool_]
-    """Whether an edge is in the root."""
+    """Whether each edge is in the root."""
     gone: npt.NDArray[np.bool_]
-    """Whether it was removed since."""
+    """Whether each edge has been removed since the root was built."""
     kept: npt.NDArray[np.bool_]
-    """Whether it passes the snapshot's filter."""
+    """Whether each edge passes the snapshot's filter."""
 
     def pick(self, chosen: npt.NDArray[np.bool_]) -> EdgeArrays:
-        """Some of the edges."""
+        """Return the chosen edges."""
         e = self.edges
         assert e.time is not None
         return EdgeArrays(e.source[chosen], e.destination[chosen], e.edge_id[chosen], e.time[chosen], None)
 
     def stored(self, *, patched: bool) -> Adjacency:
-        """The topology: a root, or a root of what was there before and its patch."""
+        """Return the topology: a root, or the root of an earlier state with a patch."""
         now = ~self.gone
         if not patched:
             return rows_adjacency(self.pick(now).sort_edges(self.nodes, self.nodes))
-        before = max(self.nodes - 3, 1)  # the last nodes are new
+        before = max(self.nodes - 3, 1)  # the last three nodes are new
         inside = (self.edges.source < before) & (self.edges.destination < before)
         old, new = self.old & inside, now & ~(self.old & inside)
         root = self.pick(old).sort_edges(before, self.nodes)
@@ -58,14 +58,14 @@ class Changing:
         return rows_adjacency(root, patch, nodes=self.nodes)
 
     def chosen(self, form: str) -> npt.NDArray[np.bool_]:
-        """The edges that a snapshot of this form holds."""
+        """Return the mask of edges in a snapshot of this form."""
         assert self.edges.time is not None
         if form == "full":
             return ~self.gone
         return ~self.gone & (self.edges.time < STOP if form == "ends" else self.kept)
 
     def adjacency(self, form: str, *, patched: bool) -> Adjacency:
-        """The in-neighbours of the snapshot."""
+        """Return the in-neighbours of the snapshot."""
         whole = self.stored(patched=patched)
         if form == "full":
             return whole
@@ -77,7 +77,7 @@ class Changing:
         return live if form == "bitmap" else rows_adjacency(live.flat())
 
     def selection(self, whole: Adjacency, form: str) -> EdgeSelection:
-        """What the snapshot keeps of the topology."""
+        """Return the snapshot's selection from the topology."""
         if form == "ends":
             return select_edges(whole.rows, time=whole.time, stop=STOP)
         passing = np.zeros(self.kept.size, np.bool_)
@@ -85,7 +85,7 @@ class Changing:
         return select_edges(whole.rows, edge_id=whole.edge_id, selected_ids=passing)
 
     def oracle(self, form: str) -> oracle.Graph:
-        """The same snapshot as a list of edges."""
+        """Return the same snapshot as a list of edges."""
         held = self.pick(self.chosen(form))
         assert held.time is not None
         columns = (held.source, held.destination, held.edge_id, held.time)
@@ -94,14 +94,17 @@ class Changing:
 
 
 def view_of(adjacency: Adjacency, nodes: int) -> GraphView:
-    """A snapshot of one edge type."""
+    """Return a snapshot with one edge type."""
     counts = {"customer": nodes}
     shelf = AdjacencyOpener({KNOWS: lambda: adjacency}, counts)
     return GraphView(counts, {"customer": None}, (KNOWS,), shelf, {}, {}, {}, {})
 
 
 def changing(seed: int, nodes: int, edges: int, hub: int = 0) -> Changing:
-    """Random edges with ties, parallel edges and self loops; a hub's go to node 0; some come late, some are gone."""
+    """Return random edges with ties, parallel edges and self loops, of which some are added later and some are removed.
+
+    The `hub` additional edges end at node 0.
+    """
     rng = np.random.default_rng(seed)
     count = edges + hub
     destination = rng.integers(0, nodes, count)
@@ -113,5 +116,5 @@ def changing(seed: int, nodes: int, edges: int, hub: int = 0) -> Changing:
 
 
 def selected_rows(rows: RowArrays, selection: EdgeSelection, most: int = 1 << 22) -> Iterator[RowRange]:
-    """The rows of the selected edges, some `most` edges a part."""
+    """Yield the rows of the selected edges, with about `most` edges per part."""
     return logical_parts(rows._replace(live=live_arrays(selection.words)), most)

@@ -1,4 +1,4 @@
-"""Random texts that nearly are statements: walks through the grammars' own rules, and real statements with mistakes."""
+"""Random texts that resemble statements: walks through the grammars' rules, and real statements with mistakes."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ ODD = [
 
 @cache
 def _rules(family: str) -> Mapping[str, Sequence[Rule]]:
-    """The rules of a grammar, by what they make."""
+    """Return the rules of a grammar by the symbol that they define."""
     found: dict[str, list[Rule]] = {}
     for rule in _grammar(family).rules:
         found.setdefault(str(rule.origin.name), []).append(rule)
@@ -110,7 +110,7 @@ def _keywords(family: str) -> Mapping[str, str]:
 
 @cache
 def _depth(family: str, symbol: str, within: int = 12) -> int:
-    """How many rules deep the shortest text of a symbol is."""
+    """Return the depth in rules of a symbol's shortest text."""
     rules = _rules(family).get(symbol)
     if rules is None:
         return 0
@@ -125,7 +125,7 @@ FAMILIES = sorted(
 
 
 def walked(random: Random) -> str:
-    """A text that a grammar's rules make, SQL fragments and names put in."""
+    """Return a text that is generated from a grammar's rules, with random SQL fragments and names."""
     family = random.choice(FAMILIES)
     return " ".join(_walk(random, family, "start", 14))
 
@@ -144,7 +144,7 @@ def _walk(random: Random, family: str, symbol: str, budget: int) -> Iterator[str
 
 @cache
 def real_statements() -> Sequence[str]:
-    """Every statement of the golden files, the grammar's examples and the documentation that parses."""
+    """Return every parsable statement in the golden files, the grammar's examples and the documentation."""
     scripts = [r.body for path in sorted((ROOT / "tests" / "sql").glob("*.slt")) for r in parse_slt(path.read_text())]
     for page in [ROOT / "grammar" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         scripts += re.findall(r"```sql[^\n]*\n(.*?)```", page.read_text(), re.DOTALL)
@@ -158,7 +158,7 @@ def real_statements() -> Sequence[str]:
 
 
 def mutated(random: Random, text: str) -> str:
-    """A text with one mistake or a few: a token lost, doubled, swapped or replaced, an end lost, a character put in."""
+    """Return a text with one to three mistakes: deleted, repeated, swapped or replaced tokens, or odd characters."""
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         try:
             tokens = [token.text for token in scan(text)]
@@ -189,11 +189,11 @@ def mutated(random: Random, text: str) -> str:
 
 
 def scan_all(random: Random) -> Sequence[str]:
-    """The tokens of some other real statement."""
+    """Return the tokens of a random real statement."""
     return [token.text for token in scan(random.choice(real_statements()))] or ["x"]
 
 
 def texts(random: Random) -> str:
-    """One text: a walk, a real statement, or one of them with mistakes."""
+    """Return a random walk or a real statement, sometimes with mistakes."""
     text = walked(random) if random.random() < 0.5 else random.choice(real_statements())
     return mutated(random, text) if random.random() < 0.6 else text

@@ -1,7 +1,7 @@
 """Small graphs in memory: the same edge lists as the engine's GraphView and as the oracle's Graph.
 
-Rows are sorted here by numpy, independently of the engine's topology builder. `agreed` compares a batch of either back
-end with the oracle's.
+Rows are sorted here with numpy, independently of the engine's topology builder. `agreed` compares a batch of either
+back end with the oracle's batch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Rounds = Mapping[tuple[Relation, int], npt.NDArray[np.int32]]
 
 @dataclass(frozen=True)
 class Rows:
-    """A Feature held in memory."""
+    """A Feature in memory."""
 
     values: npt.NDArray[Any]
 
@@ -47,7 +47,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class ArrowKeys:
-    """A KeyReader held in memory."""
+    """A KeyReader in memory."""
 
     values: pa.Array
 
@@ -63,11 +63,11 @@ class EdgeList:
     destination: Ints
     time: Ints | None = None
     weight: Floats | None = None
-    """The graph's own."""
+    """The weights of the graph itself, by position in the list."""
     features: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     until: Ints | None = None
     ids: npt.NDArray[Any] | None = None
-    """Edge ids; None: they count from 0 in list order."""
+    """Edge ids, or None for ids that count from 0 in list order."""
 
     @property
     def edge_id(self) -> npt.NDArray[Any]:
@@ -75,12 +75,12 @@ class EdgeList:
 
     @staticmethod
     def of(pairs: Sequence[tuple[int, int]], time: Sequence[int] | None = None) -> EdgeList:
-        """From (source, destination) pairs."""
+        """Return the edge list for (source, destination) pairs."""
         ends = np.array(pairs, np.int64).reshape(-1, 2)
         return EdgeList(ends[:, 0], ends[:, 1], None if time is None else np.array(time, np.int64))
 
     def entries(self, direction: Direction) -> tuple[Ints, Ints, Ints, Ints]:
-        """(node expanded, neighbour, place in the list, 1 if walked outward) of each entry."""
+        """Return each row entry's expanded node, neighbour, list index, and 1 if it is traversed from its source."""
         places = np.arange(self.source.size, dtype=np.int64)
         inward = (self.destination, self.source, places, np.zeros_like(places))
         outward = (self.source, self.destination, places, np.ones_like(places))
@@ -90,7 +90,10 @@ class EdgeList:
         return inward if direction == "IN" else outward
 
     def rows(self, direction: Direction, nodes: int, indices: npt.DTypeLike, before: int | None) -> Adjacency:
-        """The rows of one relation, by (node, IN then OUT, time, edge id); `before` ends each row at that time."""
+        """Return the rows of one relation, sorted by (node, IN before OUT, time, edge id).
+
+        Each row ends at the time `before`, if it is given.
+        """
         expanded, neighbor, places, outward = self.entries(direction)
         time = np.zeros_like(places) if self.time is None else self.time[places]
         order = np.lexsort((self.edge_id[places], time, outward, expanded))
@@ -101,7 +104,7 @@ class EdgeList:
             degrees = np.bincount(expanded[time < before], minlength=nodes)
         taken = places[order]
         values = (None if column is None else column[taken] for column in (self.time, self.weight, self.until))
-        ids = taken.astype(indices) if self.ids is None else self.ids[taken]  # as files hold them, for the same kernels
+        ids = taken.astype(indices) if self.ids is None else self.ids[taken]  # stored dtype, for the same kernels
         rows = StoredRows(bounds, neighbor[order].astype(indices), ids, *values)
         both = outward[order].astype(np.bool_) if direction == "BOTH" else None
         adjacency = rows_adjacency(rows, outward=both)
@@ -110,7 +113,7 @@ class EdgeList:
         )
 
     def listed(self, weights: Floats | None) -> list[oracle.Edge]:
-        """As the oracle reads them; `weights` by edge id stand in for the graph's own."""
+        """Return the edges for the oracle. `weights`, by edge id, replaces the graph's own weights."""
         size = self.source.size
         weight = np.ones(size) if self.weight is None else self.weight
         columns = (
@@ -126,25 +129,25 @@ class EdgeList:
 
 @dataclass(frozen=True)
 class MemoryGraph:
-    """A graph that both engines read."""
+    """A graph for both the engine and the oracle."""
 
     nodes: Mapping[str, int]
-    """Vertex type → how many."""
+    """Vertex type → its number of nodes."""
     edges: Mapping[EdgeType, EdgeList]
     features: Mapping[str, Mapping[str, npt.NDArray[Any]]] = field(default_factory=dict)
     targets: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     keys: Mapping[str, pa.Array] = field(default_factory=dict)
     before: int | None = None
-    """The snapshot's end of time; rows hold later edges too, beyond their ends."""
+    """The end of the snapshot's window. Rows also contain later edges, which are past their ends."""
     indices: npt.DTypeLike = np.int32
     weights: Mapping[str, Floats] = field(default_factory=dict)
-    """Edge type's name → weights by edge id, instead of the graph's own."""
+    """Name of an edge type → weights by edge id, which replace the graph's own weights."""
     born: Mapping[str, Ints] = field(default_factory=dict)
     alive: Mapping[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
     destination_weights: Floats | None = None
 
     def view(self) -> GraphView:
-        """As the sampler reads it."""
+        """Return the graph for the sampler."""
         cache: dict[Relation, Adjacency] = {}
 
         def adjacency(relation: Relation) -> Adjacency:
@@ -170,7 +173,7 @@ class MemoryGraph:
         )
 
     def oracle(self) -> oracle.Graph:
-        """As the oracle reads it."""
+        """Return the graph for the oracle."""
         found: dict[oracle.EdgeKey, list[oracle.Edge]] = {}
         for edge, listed in self.edges.items():
             made = listed.listed(self.weights.get(edge.edge))
@@ -180,7 +183,7 @@ class MemoryGraph:
 
 
 def _refresh_of(spec: SampleSpec) -> oracle.Refresh | None:
-    """How the oracle is to keep rows."""
+    """Return the refresh policy for the oracle."""
     asked = spec.refresh
     if asked is None:
         return None
@@ -199,7 +202,7 @@ def _refresh_of(spec: SampleSpec) -> oracle.Refresh | None:
 
 
 def options_of(spec: SampleSpec) -> oracle.Options:
-    """How the oracle is to draw."""
+    """Return the sampling options for the oracle."""
     drawing, temporal = spec.drawing, spec.temporal
     return oracle.Options(
         method=drawing.method,
@@ -216,7 +219,7 @@ def options_of(spec: SampleSpec) -> oracle.Options:
 
 
 def _entrants(spec: SampleSpec, entry: SamplerInput) -> oracle.Entrants:
-    """Who enters, as lists."""
+    """Return the sampler's input as lists."""
     groups = [(group.type, group.ids.tolist(), group.trees.tolist()) for group in entry.groups]
     times, out = entry.times, entry.excluded
     pairs = {}
@@ -229,7 +232,7 @@ def _entrants(spec: SampleSpec, entry: SamplerInput) -> oracle.Entrants:
 
 
 def _weighed(graph: oracle.Graph, spec: SampleSpec) -> oracle.Graph:
-    """The graph with weights 1 in the edge types whose weights the statement does not use."""
+    """Return the graph with weight 1 for edge types whose weights the statement does not use."""
     used = {name.lower() for name, _ in spec.drawing.weights}
     edges = {
         key: listed if key[1].lower() in used else [replace(e, weight=1.0) for e in listed]
@@ -241,7 +244,7 @@ def _weighed(graph: oracle.Graph, spec: SampleSpec) -> oracle.Graph:
 def expected(
     graph: oracle.Graph, spec: SampleSpec, entry: SamplerInput, batch: int, rounds: Rounds | None = None
 ) -> oracle.Result:
-    """The oracle's batch."""
+    """Return the oracle's batch."""
     fanouts: list[oracle.Fanout] = [(tuple(f.edge), f.direction, list(f.counts)) for f in spec.fanouts]
     drawn = _weighed(graph, spec) if spec.drawing.weighted else graph
     told = None
@@ -258,7 +261,7 @@ def agreed(
     batch: int,
     rounds: Rounds | None = None,
 ) -> Subgraph:
-    """Samples, and compares all that there is of a batch with the oracle's."""
+    """Sample a batch, and compare every part of it with the oracle's batch."""
     entry = seeds if isinstance(seeds, SamplerInput) else vertex_input(spec.seed_type, np.array(seeds, np.int64))
     sampler = open_sampler(view, spec)
     told = {} if rounds is None else {"rounds": rounds}
@@ -268,7 +271,7 @@ def agreed(
 
 
 def compared(sampler: Any, found: Subgraph, wanted: oracle.Result) -> None:
-    """Compares nodes, hops, edges, weights, groups and trees; `sampler` is of either back end."""
+    """Compare nodes, hops, edges, weights, groups and trees. `sampler` can have either back end."""
     for name in sampler.node_types:
         assert found.nodes[name].tolist() == wanted.nodes[name]
         assert list(found.nodes_per_hop[name]) == wanted.nodes_per_hop[name]
@@ -293,7 +296,7 @@ def compared(sampler: Any, found: Subgraph, wanted: oracle.Result) -> None:
 
 
 def _compare_edges(found: Subgraph, wanted: oracle.Result) -> None:
-    """Compares the edges of all hops together: their ends, and their weights bit for bit."""
+    """Compare the edges of all hops together: their ends, and their weights bit for bit."""
     for place, (relation, edges) in enumerate(found.edges.items()):
         joined = [e for blocks in wanted.hops for e in blocks[place].edges]
         if wanted.hops:
@@ -305,7 +308,7 @@ def _compare_edges(found: Subgraph, wanted: oracle.Result) -> None:
 
 
 def all_seeds(graph: MemoryGraph, name: str, y: npt.NDArray[Any] | None = None) -> Seeds:
-    """Every vertex of a type as a seed; the query's order is the reverse."""
+    """Return every vertex of a type as a seed. The query order is the reverse."""
     count = graph.nodes[name]
     return Seeds(name, np.arange(count, dtype=np.int64), y, np.arange(count, dtype=np.int64)[::-1].copy())
 
@@ -313,12 +316,12 @@ def all_seeds(graph: MemoryGraph, name: str, y: npt.NDArray[Any] | None = None) 
 def sample_spec(
     seed_type: str, *fanouts: Fanout, batch_size: int = 4, seed: int = 42, order: SeedOrder = "SHUFFLE", **further: Any
 ) -> SampleSpec:
-    """A bound SAMPLE statement; `further` are fields of SampleSpec."""
+    """Return a bound SAMPLE statement. `further` contains other fields of SampleSpec."""
     return SampleSpec("s", seed_type, "SELECT …", fanouts, batch_size, seed, order, "SAMPLE FROM s …", **further)
 
 
 def ties() -> MemoryGraph:
-    """Customers buy products and know each other: parallel edges, self loops, equal times, features, keys, targets."""
+    """Return a graph of customers and products with parallel edges, self loops, equal times, features and keys."""
     rng = np.random.default_rng(0)
     bought = EdgeList(
         rng.integers(0, 30, 200),

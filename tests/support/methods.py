@@ -1,4 +1,4 @@
-"""Settings of all methods, and weighed edges."""
+"""Settings for all methods, and weighted edges."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OF = EdgeType("leaf", "of", "hub")
 
 
 def hub(degree: int, seed: int = 0) -> MemoryGraph:
-    """A hub of so many leaves, and one of a single leaf; weights, times, and ends of edges."""
+    """Return a graph with a hub of `degree` leaves and a hub of one leaf, with weights and times."""
     rng = np.random.default_rng(seed)
     leaf = np.concatenate([rng.permutation(degree), [0]])
     near = np.concatenate([np.zeros(degree, np.int64), [1]])
@@ -32,7 +32,7 @@ def hub(degree: int, seed: int = 0) -> MemoryGraph:
 
 @dataclass(frozen=True)
 class Weighed(Changing):
-    """A changing graph whose edges weigh something, and end."""
+    """A changing graph whose edges have weights and end times."""
 
     def pick(self, chosen: Any) -> EdgeArrays:
         e = self.edges
@@ -44,14 +44,14 @@ class Weighed(Changing):
         )
 
     def listed(self, form: str) -> MemoryGraph:
-        """What a form holds, as the oracle's lists are made from."""
+        """Return the edges of a form, from which the oracle's lists are built."""
         held = self.pick(self.chosen(form))
         edges = EdgeList(held.source, held.destination, held.time, held.weight, until=held.until, ids=held.edge_id)
         return MemoryGraph({"customer": self.nodes}, {EdgeType("customer", "knows", "customer"): edges})
 
 
 def weighed(seed: int, hub: int, *, ends: bool) -> Weighed:
-    """Random edges of 12 nodes, of which some came and went."""
+    """Return random edges between 12 nodes, of which some are added later and some are removed."""
     graph = changing(seed, 12, 60, hub)
     rng, e = np.random.default_rng(seed), graph.edges
     assert e.time is not None
@@ -62,7 +62,7 @@ def weighed(seed: int, hub: int, *, ends: bool) -> Weighed:
 
 @dataclass(frozen=True)
 class Draw:
-    """One row of 300 edges with 40 drawn, and all that its keys are made of."""
+    """A draw of 40 edges from one row of 300, with all parts of its keys."""
 
     drawing: Drawing
     seed: int = 5
@@ -72,9 +72,9 @@ class Draw:
     direction: Direction = "IN"
     node: int = 1
     ids: int = 0
-    """What edge ids count from."""
+    """The first edge id."""
     leaves: int = 4
-    """What neighbours count from."""
+    """The first neighbour id."""
     ordinal: int = 3
     temporal: bool = False
     time: int = 50
@@ -82,10 +82,10 @@ class Draw:
     seeds: tuple[int, ...] = ()
     rounds: Mapping[tuple[Relation, int], npt.NDArray[np.int32]] | None = None
     clauses: Mapping[str, Any] = field(default_factory=dict)
-    """Further fields of the statement."""
+    """Additional fields of the statement."""
 
     def ranks(self) -> list[int]:
-        """The ranks that were drawn."""
+        """Return the drawn ranks."""
         leaf, near = np.arange(300) + self.leaves, np.full(300, self.node)
         ends = (leaf, near) if self.direction == "IN" else (near, leaf)
         edge = EdgeType(
@@ -140,7 +140,7 @@ PARTS: dict[str, dict[str, Any]] = {
     "other types walked": {"further": (Fanout(EdgeType("hub", "back", "hub"), "IN", (1,)),)},
     "other seeds": {"seeds": (4, 5, 9)},
 }
-"""What is changed of a draw."""
+"""Name → the changed fields of a draw."""
 
 
 PICKS = {"seed", "seed above 2^63", "batch", "batch above 2^32", "hop", "type", "direction", "node"}

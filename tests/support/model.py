@@ -1,4 +1,4 @@
-"""A database as plain dicts that remember every version: what the tables of the engine are compared with."""
+"""A database modelled as plain dicts that store every version. Tests compare the engine's tables with it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _identities = count(1)
 
 @dataclass(frozen=True)
 class Column:
-    """A column and what rows that were given no value have in it."""
+    """A column with its default value."""
 
     name: str
     default: int | None = None
@@ -23,7 +23,7 @@ class Column:
 
 @dataclass(frozen=True)
 class TableState:
-    """A table at one version. Rows have an identity that an UPDATE changes and nothing else does."""
+    """A table at one version. Each row has an identity, which only an UPDATE changes."""
 
     columns: tuple[Column, ...]
     rows: Mapping[int, Row] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class TableState:
         return [c.name for c in self.columns]
 
     def values(self) -> list[Row]:
-        """The rows as a sorted list: tables have no order."""
+        """Return the rows as a sorted list, because tables are unordered."""
         return sorted(self.rows.values(), key=order)
 
 
@@ -43,45 +43,46 @@ State = Mapping[str, TableState]
 
 @dataclass(frozen=True)
 class Taken:
-    """A snapshot of a table: its rows at a version whose v is at most `last`, or NULL."""
+    """A snapshot of a table: the rows of a version whose v is at most `last` or NULL."""
 
     version: int
     last: int
 
     def rows(self, table: TableState) -> list[Row]:
-        """The first two columns of the rows, sorted."""
+        """Return the first two columns of the rows, sorted."""
         chosen = (row[:2] for row in table.rows.values() if row[1] is None or row[1] <= self.last)
         return sorted(chosen, key=order)
 
 
 def order(row: Row) -> tuple[tuple[bool, Any], ...]:
-    """A sort key for rows with NULL in them."""
+    """Return a sort key for rows that may contain NULL."""
     return tuple((value is None, 0 if value is None else value) for value in row)
 
 
 @dataclass
 class Moved:
-    """What one version did to one table."""
+    """The changes of one version to one table."""
 
     kinds: set[Touch] = field(default_factory=set)
     removed: set[int] = field(default_factory=set)
 
 
-class Conflict(Exception):  # noqa: N818 -- the model's word for what the engine must refuse
-    """The engine must refuse this commit."""
+class Conflict(Exception):  # noqa: N818 -- the model's term for a commit that the engine must reject
+    """The engine must reject this commit."""
 
 
 @dataclass
 class Draft:
-    """Statements that are not committed: a transaction, or one statement by itself."""
+    """Uncommitted statements: a transaction, or a single statement."""
 
     base: int
     state: dict[str, TableState]
     added: dict[int, dict[int, Row]] = field(default_factory=dict)
-    """Table identity → rows that were not there at the base, those that went again included."""
+    """Table identity → rows that do not exist in the base version, including rows that were removed again."""
     moved: dict[int, Moved] = field(default_factory=dict)
     strict: set[int] = field(default_factory=set)
-    """Tables whose own new rows were removed again: the engine may refuse what others added meanwhile."""
+    """Tables from which the draft removed its own new rows. The engine may reject rows that others added in the
+    meantime."""
     redefined: set[str] = field(default_factory=set)
     """Names that were dropped or created."""
 
@@ -95,7 +96,7 @@ class Draft:
             self.state[name] = replace(table, rows={**table.rows, **fresh})
 
     def remove(self, name: str, where: Callable[[dict[str, Any]], bool]) -> list[Row]:
-        """Remove the rows that fit, and return them."""
+        """Remove the matching rows and return them."""
         table = self.state[name]
         gone = {i: row for i, row in table.rows.items() if where(dict(zip(table.names, row, strict=True)))}
         if gone:
@@ -108,13 +109,13 @@ class Draft:
         return list(gone.values())
 
     def reshape(self, name: str, columns: Iterable[Column], row: Callable[[Row], Row]) -> None:
-        """Give a table other columns and each row its new form."""
+        """Replace a table's columns and convert its rows."""
         table = self.state[name]
         self._touch(table, "alter")
         self.state[name] = replace(table, columns=tuple(columns), rows={i: row(r) for i, r in table.rows.items()})
 
     def put(self, name: str, table: TableState | None) -> None:
-        """Put another table, or none, in the place of one."""
+        """Replace a table, or drop it if `table` is None."""
         self.redefined.add(name)
         if (old := self.state.pop(name, None)) is not None:
             self._touch(old, "alter")
@@ -141,14 +142,14 @@ class History:
         return len(self.states) - 1
 
     def draft(self) -> Draft:
-        """A draft that begins at the head."""
+        """Return a draft based on the head."""
         return Draft(self.head, dict(self.states[-1]))
 
     def merged(self, draft: Draft) -> tuple[dict[str, TableState], bool]:
-        """The next version that a draft makes, and whether the engine may refuse it nevertheless.
+        """Return the next version that a draft creates, and whether the engine may nevertheless reject it.
 
         Raises:
-            Conflict: it must refuse.
+            Conflict: The engine must reject it.
         """
         state, doubtful = dict(self.states[-1]), False
         for name in draft.redefined:
@@ -172,15 +173,15 @@ class History:
         return state | own, doubtful
 
     def publish(self, draft: Draft, state: State, message: str | None) -> None:
-        """Make a draft the next version."""
+        """Publish a draft as the next version."""
         self.states.append(dict(state))
         self._moves.append(draft.moved)
         self.messages.append(message)
 
     def _table(self, name: str, draft: Draft, mine: Moved) -> TableState:
-        """A table with a draft's changes on top of what others did meanwhile."""
+        """Return a table with a draft's changes applied to the concurrent changes of others."""
         own, now = draft.state[name], self.states[-1][name]
-        if "alter" in mine.kinds:  # then nobody else touched it
+        if "alter" in mine.kinds:  # otherwise there would be a conflict with other changes
             return own
         kept = {i: row for i, row in now.rows.items() if i not in mine.removed}
         added = {i: own.rows[i] for i in draft.added.get(own.identity, {}) if i in own.rows}
@@ -194,7 +195,7 @@ class History:
         return self.states[base][name].columns != self.states[-1][name].columns
 
     def _since(self, base: int, identity: int) -> Moved:
-        """What others did to a table after a version."""
+        """Return the changes of others to a table after a version."""
         found = [moves[identity] for moves in self._moves[base + 1 :] if identity in moves]
         kinds = {kind for moved in found for kind in moved.kinds}
         return Moved(kinds, {row for moved in found for row in moved.removed})

@@ -1,4 +1,4 @@
-"""Negatives of seed edges, as they are drawn and as the oracle gives them."""
+"""Negatives of seed edges, as drawn by the engine and by the oracle."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BOUGHT = EdgeType("customer", "bought", "product")
 
 
 def drawn(entrance: SeedExpansion, ordinals: Ints, epoch: int = 0) -> list[list[int]]:
-    """[seeds, negatives] the dense ids of an entry's negatives, -1 where there was none."""
+    """Return [seeds, negatives] dense ids of an input's negatives, or -1 for negatives that could not be drawn."""
     entry = entrance.entry(ordinals, epoch)
     assert entry.negatives is not None
     group = entry.groups[2]
@@ -30,7 +30,7 @@ def drawn(entrance: SeedExpansion, ordinals: Ints, epoch: int = 0) -> list[list[
 def expected(
     graph: MemoryGraph, spec: SampleSpec, ordinals: Ints, times: Ints | None, epoch: int = 0, edge: EdgeType = BOUGHT
 ) -> list[list[int]]:
-    """The same by the oracle."""
+    """Return the oracle's negatives in the same form."""
     world, sources = graph.oracle(), graph.edges[edge].source
     assert spec.link is not None
     asked = spec.link.negatives

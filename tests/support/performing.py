@@ -1,4 +1,4 @@
-"""Runs of tasks without a daemon: claimed, performed, settled and tried again as one does it."""
+"""Task runs without a daemon: claimed, performed, settled and retried by tests."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from tests.support.inside.execute import DatabaseSession, Ended, Stop, perform, 
 from tests.support.inside.storage import CatalogDb, Disk, now, open_db_dir
 
 DAY = 1_767_225_600_000_000
-"""2026-01-01, when runs are said to be planned."""
+"""2026-01-01, the scheduled time of runs."""
 
 
 @dataclass
 class Worker:
-    """Performs runs in a database as a process of the daemon does."""
+    """Performs runs in a database like a worker process of the daemon."""
 
     path: Path
     disk: Disk | None = None
-    """Stands between it and its files."""
+    """The disk through which files are accessed, or None for the default."""
     opened: list[DatabaseSession] = field(default_factory=list)
     before: Callable[[DatabaseSession, int], None] | None = None
-    """Called before each statement of an attempt runs, with its number from 1."""
+    """Called before each statement of an attempt, with the statement's number, starting at 1."""
 
     def task(self, name: str = "job") -> Task:
         with closing(open_catalog_db(self.path)) as catalog_db:
             return load(catalog_db).task(name)
 
     def claim(self, task: Task, scheduled: int = DAY) -> TaskRun:
-        """The row of a run that begins."""
+        """Record the start of a run and return its row."""
         with closing(open_catalog_db(self.path)) as catalog_db, catalog_db.writing() as connection:
             return RunRows(connection).begin(task, "schedule", scheduled, "worker", now())
 
     def again(self, run: TaskRun) -> TaskRun:
-        """The row of its next attempt."""
+        """Record the start of a run's next attempt and return its row."""
         with closing(open_catalog_db(self.path)) as catalog_db, catalog_db.writing() as connection:
             return RunRows(connection).retry(run, "worker", now())
 
@@ -77,5 +77,5 @@ class Worker:
 
 
 def told(run: TaskRun) -> tuple[str, int, int, int | None]:
-    """Of a run what tests look at most: its state, attempt, step, and whether it is tried again."""
+    """Return the fields of a run that tests check most: its state, attempt, step and next attempt."""
     return run.state, run.attempt, run.step, run.retry

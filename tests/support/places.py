@@ -1,8 +1,8 @@
-"""Where the sources are."""
+"""The location of the sources."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-"""The directory of the repository."""
+"""The root directory of the repository."""

@@ -1,4 +1,4 @@
-"""What EXPLAIN shows of statements, for tests of several layers."""
+"""EXPLAIN results, for tests of several layers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.inside.execute import run as run_plan
 
 
 def planned(db: Database, plan_of: Callable[[ExecutionContext], Any]) -> Callable[[], list[tuple[Any, ...]]]:
-    """A statement that was bound now and will run later."""
+    """Bind a statement now and return a function that runs it later."""
     engine = engine_of(db)
     plan = plan_of(engine)
 
@@ -32,6 +32,6 @@ def explained(db: Database, statement: str, *, analyze: bool = True) -> dict[str
 
 
 def steps(plan: dict[str, Any], operator: str | None = None) -> list[dict[str, Any]]:
-    """The steps of a kind, from above."""
+    """Return the plan steps with this operator, or all steps, from top to bottom."""
     below = [step for child in plan["children"] for step in steps(child, operator)]
     return ([plan] if operator in (None, plan["operator"]) else []) + below

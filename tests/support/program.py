@@ -1,4 +1,4 @@
-"""The program, as a process."""
+"""The command-line program."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from snapdb_cli.main import main
 
 
 def run(*words: str | Path, stdin: str | bytes | None = None) -> Result:
-    """The command line in this process."""
+    """Run the command line in this process."""
     return CliRunner().invoke(main, [str(word) for word in words], input=stdin)

@@ -1,4 +1,4 @@
-"""The shared data sets under the names and in the forms of those that PyG's example scripts download."""
+"""The shared data sets under the names and in the form of the data sets that PyG's example scripts download."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHARED = Path(os.environ.get("SNAPDB_DATA", Path(__file__).resolve().parents[2] 
 
 @dataclass(frozen=True)
 class DataSet:
-    """One graph, as PyG's data sets hold it; making one gives it again."""
+    """A graph in the form of PyG's data sets. A call with a root directory returns the data set again."""
 
     read: Callable[[], Any]
     transform: Callable[[Any], Any] | None = None
@@ -45,13 +45,13 @@ class DataSet:
 
 
 def table(name: str) -> dict[str, Any]:
-    """The columns of a file."""
+    """Return the columns of a file."""
     columns = pq.read_table(SHARED / f"{name}.parquet")
     return {label: np.array(columns[label].to_pylist()) for label in columns.column_names}
 
 
 def papers() -> dict[str, Tensor]:
-    """What nodes have."""
+    """Return the fields of Cora's papers."""
     nodes = table("cora/nodes")
     masks = {f"{split}_mask": torch.tensor(nodes["split"] == split) for split in ("train", "val", "test")}
     return {"x": torch.tensor(nodes["features"]).float(), "y": torch.tensor(nodes["label"]).long(), **masks}
@@ -63,13 +63,13 @@ def citations() -> Tensor:
 
 
 def one_type() -> Data:
-    """Cora, both ways."""
+    """Return Cora with edges in both directions."""
     cites = citations()
     return Data(edge_index=torch.cat([cites, cites.flip(0)], dim=1), **papers())
 
 
 def two_types() -> HeteroData:
-    """Cora's papers and words."""
+    """Return Cora with papers and words as node types."""
     graph = HeteroData()
     for name, values in papers().items():
         graph["paper"][name] = values
@@ -80,7 +80,7 @@ def two_types() -> HeteroData:
 
 
 def ratings() -> HeteroData:
-    """The first ratings of people on Bitcoin OTC, as if those who are rated were films."""
+    """Return the first ratings of Bitcoin OTC with the rated people as movies."""
     edges = {name: torch.tensor(values[:200]) for name, values in table("bitcoin-otc/edges").items()}
     ends = [edges[name].unique(return_inverse=True) for name in ("src", "dst")]
     graph = HeteroData()

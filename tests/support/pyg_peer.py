@@ -1,6 +1,6 @@
-"""The same small graphs and loaders for snapdb.pyg and for PyG's own; as a program, what PyG's batches hold, as JSON.
+"""The same small graphs and loaders for snapdb.pyg and PyG. As a program, it prints PyG's batch fields as JSON.
 
-It imports nothing of snapdb, so that it runs in an environment of the peer's.
+It does not import snapdb, so that it can run in PyG's own environment.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BACK = ("product", "rev_bought", "customer")
 
 
 def homogeneous() -> Any:
-    """A graph of one type with a column of every kind."""
+    """Return a graph with one node type and a column of every kind."""
     draw = torch.Generator().manual_seed(0)
     return Data(
         x=torch.rand(60, 4, generator=draw),
@@ -36,7 +36,7 @@ def homogeneous() -> Any:
 
 
 def heterogeneous() -> Any:
-    """A graph of several types, one of which no edge leads to."""
+    """Return a graph with several node types, one of which has no incoming edges."""
     draw, data = torch.Generator().manual_seed(0), HeteroData()
     data["customer"].x, data["customer"].y = torch.rand(40, 4, generator=draw), torch.arange(40) % 2
     data["product"].x, data["shop"].num_nodes = torch.rand(30, 3, generator=draw), 5
@@ -65,7 +65,7 @@ LINKS: dict[str, Case] = {
 
 
 def fields(batch: Any) -> dict[str, list[str]]:
-    """The names of all that a batch holds, by store."""
+    """Return the names of a batch's fields by store."""
     return {str(store._key): sorted(store.keys()) for store in batch.stores}
 
 

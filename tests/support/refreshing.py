@@ -1,4 +1,4 @@
-"""A graph that statements change, and the bytes of its snapshots."""
+"""A graph that statements change, and digests of its snapshots."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEYS = {"customer": "cid", "product": "pid"}
 
 
 def start(path: Path, dangling: str = "ERROR") -> snapdb.Database:
-    """Customers with string keys buy products and follow each other for a while."""
+    """Create a database in which customers with string keys buy products and follow each other for a limited time."""
     db = snapdb.connect(path)
     db.script(f"""
         CREATE TABLE customer AS SELECT 'c' || i AS cid, [i, i / 3]::FLOAT[2] AS emb, i % 4 AS y, i * 10 AS born
@@ -42,7 +42,7 @@ def start(path: Path, dangling: str = "ERROR") -> snapdb.Database:
 
 
 def fingerprint(db: snapdb.Database, name: str) -> dict[str, str]:
-    """A digest of every batch that each sample delivers, with features, times, weights and the user's ids."""
+    """Return digests of every sample's batches, including features, times, weights and the user's ids."""
     found = {}
     for seeds, fanout in SAMPLES.items():
         if db.execute(f"SELECT count(*) FROM {name}.{seeds}").fetchone()[0]:

@@ -1,4 +1,4 @@
-"""What errors are held to: their code and place, the names and figures of their message, and its recorded wording."""
+"""Checks of errors: the code, the position, the names and figures in the message, and the recorded wording."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from snapdb import SnapdbError
 RECORD = bool(os.environ.get("SNAPDB_RECORD"))
 TESTS = Path(__file__).parents[1]
 PAGE = TESTS / "wording.txt"
-"""Under each test, the errors that it provokes. SNAPDB_RECORD=1 writes anew those of the tests that run."""
+"""The errors that each test causes. With SNAPDB_RECORD=1, the entries of the tests that run are rewritten."""
 NEW: dict[str, set[str]] = {}
-"""What this process recorded of each test."""
+"""Test → the errors recorded by this process."""
 CHANGING = (
     (r"{temporary}/(?:[^\s'\",;:()]+/)?([^/\s'\",;:()]+)", r"…/\1"),
     (r"\bsnapdb-\w{{8}}\b", "snapdb-…"),
@@ -28,11 +28,11 @@ CHANGING = (
     (r"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?\+00:00", "…"),
     (r"\b(snapdb|torch) \d+\.\d[\w.+]*", r"\1 …"),
 )
-"""What differs from run to run."""
+"""Patterns of text that differs between runs, with replacements."""
 
 
 def read_page() -> dict[str, set[str]]:
-    """The lines of each test."""
+    """Return the recorded lines of each test."""
     page: dict[str, set[str]] = {}
     lines: set[str] = set()
     for line in PAGE.read_text(errors="surrogateescape").splitlines():
@@ -44,20 +44,21 @@ def read_page() -> dict[str, set[str]]:
 
 
 HELD = read_page()
-"""The page, read before any test takes away what it could be read with."""
+"""The recorded page, read before any test can make it unreadable."""
 
 
 @contextmanager
 def refused(
     code: str, *named: str, at: str | None = None, kind: type[Exception] = SnapdbError, recorded: bool = True
 ) -> Iterator[pytest.ExceptionInfo[SnapdbError]]:
-    """Requires that the block fails with an error of this code, worded as recorded.
+    """Require that the block fails with an error that has this code and the recorded wording.
 
     Args:
-        named: What the message must name, word by word: tables, files, figures.
-        at: What the carets must be under; None: any place, or none.
-        kind: What else the error must be, for those who catch a class of Python's own.
-        recorded: Whether the wording is held to the page; no where it differs from run to run.
+        code: The error code.
+        named: Words that the message must contain: tables, files, figures.
+        at: The text that the carets must mark, or None for any position or none.
+        kind: A built-in exception class of which the error must also be an instance.
+        recorded: Whether to compare the wording with the page. False if the wording differs between runs.
     """
     with pytest.raises(SnapdbError) as caught:
         yield caught
@@ -73,7 +74,7 @@ def refused(
 
 
 def hold_wording(error: SnapdbError) -> None:
-    """Requires that the page has this message under the test that runs."""
+    """Require that the page contains this message for the current test."""
     test = os.environ["PYTEST_CURRENT_TEST"].rpartition(" (")[0].removeprefix("tests/")
     line = wording(error)
     if RECORD:
@@ -85,7 +86,7 @@ def hold_wording(error: SnapdbError) -> None:
 
 
 def wording(error: SnapdbError) -> str:
-    """An error as one line, without what differs from run to run."""
+    """Return an error as one line, without text that differs between runs."""
     text = " ".join(error.message.split())
     for changing, name in CHANGING:
         text = re.sub(changing.format(temporary=re.escape(tempfile.gettempdir())), name, text)
@@ -93,7 +94,7 @@ def wording(error: SnapdbError) -> str:
 
 
 def record_wordings() -> None:
-    """Write the page anew for the tests that this process ran, beside other processes that do the same."""
+    """Rewrite the page for the tests that this process ran. Other processes can do the same concurrently."""
     with PAGE.open("a") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         page = read_page() | NEW

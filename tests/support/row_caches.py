@@ -1,4 +1,4 @@
-"""Caches of rows that follow a snapshot."""
+"""Row caches of samplers, and a graph to test them."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def zeros(size: int) -> Bytes:
 
 
 class Stopped(Exception):  # noqa: N818
-    """What ends a fill before its time."""
+    """Stops a fill early."""
 
 
 def followers(seed: int = 1, edges: int = 9_000) -> MemoryGraph:
-    """A few are followed by many."""
+    """Return a graph in which a few persons have many followers."""
     rng = np.random.default_rng(seed)
     popular = np.minimum(rng.zipf(1.3, edges) - 1, PEOPLE - 1)
     return MemoryGraph({"person": PEOPLE}, {FOLLOWS: EdgeList(rng.integers(0, PEOPLE, edges), popular)})
@@ -56,7 +56,7 @@ def cache_of(
     allocate: Callable[[int], Bytes] = zeros,
     check: Callable[[], None] = lambda: None,
 ) -> RowCache:
-    """A cache with the rows of a batch, as far as `check` lets it come."""
+    """Return a cache with the rows of a batch, filled until `check` stops it."""
     nodes = {walk.relation.expands: walk.arrays.rows.nodes for walk in sampler.walks}
     counts = {name: nodes.get(name, NODES.get(name, PEOPLE)) for name in sampler.node_types}
     seeds = everybody(sampler.node_types[0], counts[sampler.node_types[0]])

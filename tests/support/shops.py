@@ -1,4 +1,4 @@
-"""A shop: a database that tests of several layers use."""
+"""A shop database that tests of several layers use."""
 
 from __future__ import annotations
 

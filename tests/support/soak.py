@@ -1,9 +1,8 @@
-"""Writers and readers of one database that are killed at any moment, and the proof that nothing was lost.
+"""Writers and readers of one database that are killed at random times, and checks that no commit is lost.
 
-Every statement carries a message of its own, so a version tells which statement made it. A writer says what it is
-about to do, does it, and says that it is done; whatever the versions then hold must be what was said, in order.
-Each process reads the files of the database as plain files all the while, which drops SQLite's locks in it, and now and
-then closes the database and opens it again.
+Every statement has a unique message, so that each version identifies its statement. A writer announces a statement,
+runs it, and reports that it is done. The versions must then match these reports in order. Meanwhile, each process reads
+the database's files as plain files, which drops SQLite's locks in that process, and occasionally reopens the database.
 Run it with `python -m tests.support.soak PATH --kills 500`.
 """
 
@@ -52,7 +51,7 @@ Say = Callable[..., None]
 
 
 class Writer:
-    """Random statements, each told before and after. Ids belong to the writer, so only it changes its rows."""
+    """Runs random statements and reports each before and after. Only this writer changes rows with its ids."""
 
     def __init__(self, db: Database, number: int, seed: int, say: Say) -> None:
         self.db, self.number, self.say = db, number, say
@@ -131,7 +130,7 @@ class Writer:
         self._try("snapshots", self.random.choice((f"CREATE OR REPLACE SNAPSHOT {name} OF g {window}", *again)))
 
     def own_graph(self) -> None:
-        """A graph of one's own with snapshots, of which all but the last expire; then all of it goes."""
+        """Create a separate graph with snapshots, expire all but the last, and drop everything."""
         name = f"g{self._id()}"
         vertices = f"VERTEX TABLES (node KEY (id)) EDGE TABLES (edge {ENDS} EVENT TIME (at))"
         self._try("graphs", f"CREATE PROPERTY GRAPH {name} {vertices}")
@@ -141,7 +140,7 @@ class Writer:
         self._try("cascades", f"DROP GRAPH {name} CASCADE")
 
     def _try(self, what: str, statement: str) -> None:
-        """Run a statement that makes no version."""
+        """Run a statement that creates no version."""
         try:
             self.db.execute(statement)
             self.say(aside=what)
@@ -149,7 +148,7 @@ class Writer:
             self.say(aside="lost races")
 
     def _do(self, what: str, rows: list[Any], *statements: str) -> bool:
-        """Run statements as one version; whether it was made."""
+        """Run statements as one version, and return whether it was created."""
         self.say(begin=self._next(), what=what, rows=rows)
         message = f"{self.number}:{self.sequence}"
         try:
@@ -175,7 +174,7 @@ class Writer:
 
 
 class Reader:
-    """Reads that must hold at any moment, whatever the writers are doing."""
+    """Reads that must succeed at any time, regardless of the writers."""
 
     def __init__(self, db: Database, number: int, seed: int, say: Say) -> None:
         self.db, self.say = db, say
@@ -214,11 +213,11 @@ class Reader:
 
 
 SETTLED = 5
-"""The version at which every table of the setup is there."""
+"""The first version in which all tables of the setup exist."""
 
 
 def same_pairs(db: Database, version: int | None = None) -> None:
-    """The two tables that only change together are equal."""
+    """Check that the two tables that only change together are equal."""
     at = "" if version is None else f" AT (VERSION => {version})"
     left, right = (f"(SELECT id FROM {side}{at})" for side in ("left_side", "right_side"))
     found = db.execute(f"""SELECT (SELECT count(*) FROM {left}), (SELECT count(*) FROM {right}),
@@ -228,7 +227,7 @@ def same_pairs(db: Database, version: int | None = None) -> None:
 
 
 def read_as_files(path: Path) -> None:
-    """Open, read and close what is in the database directory, as shutil.copytree, tar or a virus scanner would."""
+    """Repeatedly open, read and close the database's files, like shutil.copytree, tar or a virus scanner."""
     while True:
         for name in ("catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm", "catalog.lock", "versions.log"):
             with suppress(OSError):
@@ -243,7 +242,7 @@ def no_problem(db: Database) -> None:
 
 @dataclass
 class Child:
-    """A process and what it said."""
+    """A process and its reports."""
 
     role: type[Writer] | type[Reader]
     number: int
@@ -253,7 +252,7 @@ class Child:
     said: list[dict[str, Any]] = field(default_factory=list)
 
     def hear(self) -> bool:
-        """Take in what it says; False at the end of it."""
+        """Read its reports. Returns False at the end of the pipe."""
         block = os.read(self.pipe, 1 << 16)
         *lines, self.text = (self.text + block).split(b"\n")
         self.said += [json.loads(line) for line in lines]
@@ -261,7 +260,7 @@ class Child:
 
 
 class Soak:
-    """The controller: it never opens a database itself, so that it can fork children that do."""
+    """The controller. It never opens a database itself, so that it can fork children that do."""
 
     def __init__(self, path: Path, kills: int, seed: int) -> None:
         self.path, self.kills, self.seed = path, kills, seed
@@ -273,7 +272,7 @@ class Soak:
         self.stop = path.with_name("stop")
 
     def run(self) -> str:
-        """Everything; a line about it. Raises AssertionError with what was found broken."""
+        """Run everything and return a one-line summary. Raises AssertionError for any inconsistency."""
         self.apart(self.setup)
         roles = [Writer] * WRITERS + [Reader] * READERS
         for role in roles:
@@ -296,7 +295,7 @@ class Soak:
             db.execute(SAMPLE).fetchall()
 
     def start(self, role: type[Writer] | type[Reader]) -> None:
-        """A new process with a new number."""
+        """Start a new process with a new number."""
         self.number += 1
         ours, theirs = os.pipe()
         number = self.number
@@ -307,7 +306,7 @@ class Soak:
         self.selector.register(ours, selectors.EVENT_READ, child)
 
     def live(self, role: type[Writer] | type[Reader], number: int, pipe: int) -> None:
-        """A child's life."""
+        """Run a child process until it is stopped."""
 
         def say(**what: Any) -> None:
             os.write(pipe, json.dumps(what).encode() + b"\n")
@@ -322,7 +321,7 @@ class Soak:
                     for _ in range(one.random.randint(5, 60)):
                         if not self.stop.exists():
                             one.step()
-        except BaseException:  # whatever it is, the controller must hear of it
+        except BaseException:  # the controller must receive every error
             say(fault=traceback.format_exc())
 
     def fork(self, act: Callable[[], None]) -> int:
@@ -340,12 +339,12 @@ class Soak:
         return process
 
     def apart(self, act: Callable[[], None]) -> None:
-        """Do something in a process of its own and wait for it, while the others go on."""
+        """Run a function in a separate process and wait for it, while the children continue."""
         _, status = os.waitpid(self.fork(act), 0)
         assert status == 0, "see above"
 
     def listen(self, seconds: float) -> None:
-        """Hear the children for a while, or until all have ended."""
+        """Read the children's reports for a while, or until all children have ended."""
         until = time.monotonic() + seconds
         while self.children and (left := until - time.monotonic()) > 0:
             for key, _ in self.selector.select(left):
@@ -360,7 +359,7 @@ class Soak:
 
     def kill(self, child: Child) -> None:
         os.kill(child.process, signal.SIGKILL)
-        while child in self.children:  # what it said before counts
+        while child in self.children:  # reports from before the kill count
             self.hear(child)
         self.start(child.role)
 
@@ -372,7 +371,7 @@ class Soak:
         self.ended.append(child)
 
     def told(self, word: str) -> set[str]:
-        """The messages of the statements that were said to be done, or lost, and that make a version for certain."""
+        """Return the messages of statements reported as done, or lost, that certainly create a version."""
         told = set()
         for child in self.children + self.ended:
             certain = {said["begin"] for said in child.said if said.get("what") in ("set", "unset", "pair", "unpair")}
@@ -380,7 +379,7 @@ class Soak:
         return told
 
     def nothing_lost(self, done: set[str]) -> None:
-        """No statement that was said to be done is missing; it is there once."""
+        """Check that every statement reported as done has exactly one version."""
         with snapdb.connect(self.path) as db:
             found = messages(db)
             missing = done - found.keys()
@@ -390,7 +389,10 @@ class Soak:
             no_problem(db)
 
     def final_check(self) -> None:
-        """Nobody else is there: the tables are exactly what the versions' statements make, at every version whole."""
+        """Check that all tables match the versions' statements, and that versions are complete.
+
+        No other process may be running.
+        """
         self.nothing_lost(self.told("done"))
         with snapdb.connect(self.path, verify=True) as db:
             made = messages(db).keys()
@@ -408,7 +410,7 @@ class Soak:
             print(f"{len(versions)} versions, {len(looks)} of them compared")
 
     def replay(self, made: Any) -> tuple[dict[int, int], set[int]]:
-        """What the statements that made versions leave: `log`, and the ids of both sides."""
+        """Return the expected content after the statements that created versions: `log`, and the ids of both sides."""
         log: dict[int, int] = {}
         pairs: set[int] = set()
         for child in self.ended:
@@ -434,7 +436,7 @@ class Soak:
         return f"seed {self.seed}: {self.kills} kills, {counts['done']} commits, {counts['lost']} conflicts, {rest}"
 
     def end(self) -> None:
-        """Leave no process behind."""
+        """Kill all remaining processes."""
         for child in self.children:
             with suppress(ProcessLookupError):
                 os.kill(child.process, signal.SIGKILL)
@@ -442,7 +444,7 @@ class Soak:
 
 
 def messages(db: Database) -> Counter[str]:
-    """Message → how many versions have it."""
+    """Return the number of versions with each message."""
     return Counter(dict(row[:2] for row in _version_messages(db)).values())
 
 

@@ -1,6 +1,7 @@
-"""The methods that sort by a hash, as one SELECT: the sampling contract a third time, in arithmetic of UHUGEINT.
+"""The hash-based methods as one SELECT: a third implementation of the sampling contract, with UHUGEINT arithmetic.
 
-Each step of a hash is a common table expression that replaces a column, as what a SELECT repeats is computed again.
+Each step of a hash is a common table expression that replaces a column, because a repeated expression would be computed
+again.
 """
 
 from __future__ import annotations
@@ -14,39 +15,39 @@ HASH = 7
 
 
 class Chain:
-    """Steps of a SELECT; each is a table made of the one before."""
+    """A chain of common table expressions, each of which reads the previous one."""
 
     def __init__(self) -> None:
         self.steps: list[str] = []
 
     @property
     def last(self) -> str:
-        """The name of the newest table."""
+        """The name of the last table."""
         return f"step{len(self.steps)}"
 
     def then(self, select: str) -> str:
-        """Adds a table and returns its name."""
+        """Add a table and return its name."""
         self.steps.append(select)
         return self.last
 
     def text(self, select: str) -> str:
-        """The whole SELECT."""
+        """Return the complete SELECT."""
         tables = (f"step{place} AS MATERIALIZED ({step})" for place, step in enumerate(self.steps, start=1))
         return f"WITH {', '.join(tables)} {select}"
 
     def replace(self, **columns: str) -> None:
-        """Replaces columns by what is said of the row before."""
+        """Replace columns with expressions over the previous table."""
         changed = ", ".join(f"{value} AS {name}" for name, value in columns.items())
         self.then(f"SELECT * REPLACE ({changed}) FROM {self.last}")
 
     def mix(self, column: str) -> None:
-        """Scrambles a column."""
+        """Scramble a column."""
         for shift, factor in SCRAMBLE:
             self.replace(**{column: f"(xor({column}, {column} >> {shift}) * {factor}::UHUGEINT) % {WRAP}"})
         self.replace(**{column: f"xor({column}, {column} >> 31)"})
 
     def fold(self, part: str) -> None:
-        """Folds a part into the column `h`."""
+        """Fold a part into the column `h`."""
         self.replace(z=f"(({part})::UHUGEINT + {G}::UHUGEINT) % {WRAP}")
         self.mix("z")
         self.replace(h=f"(xor(h, z) + {G}::UHUGEINT) % {WRAP}")
@@ -54,7 +55,7 @@ class Chain:
 
 
 def _name(edge: tuple[str, str, str], direction: str) -> int:
-    """The edge type's part of keys."""
+    """Return the edge type's part of keys."""
     return int.from_bytes(sha256("\0".join((*edge, direction)).encode()).digest()[:8], "little")
 
 
@@ -69,17 +70,17 @@ def smallest(
     seed: int,
     batch: int,
 ) -> str:
-    """A SELECT of (hop, source, destination, e_id) that METHOD BOTTOMK, LABOR or PRIORITY draws in one batch.
+    """Return a SELECT of (hop, source, destination, e_id) that METHOD BOTTOMK, LABOR or PRIORITY draws in one batch.
 
     Args:
-        method: Which hash is sorted by.
-        table: Of edges: source and destination by dense id, e_id, weight.
-        edge: The edge type, in lower case; its ends are of one type.
+        method: The method.
+        table: A table of edges: source and destination as dense ids, e_id, weight.
+        edge: The edge type in lower case. Its ends have the same type.
         direction: IN or OUT.
-        seeds: A SELECT of their dense ids as `node`.
-        counts: How many neighbours a node gets, hop by hop.
-        seed: REPEATABLE's number.
-        batch: The batch's, over all epochs.
+        seeds: A SELECT of the seeds' dense ids as `node`.
+        counts: The number of neighbours per node at each hop.
+        seed: The seed from REPEATABLE.
+        batch: The batch number over all epochs.
     """
     near, far = ("destination", "source") if direction == "IN" else ("source", "destination")
     chain = Chain()

@@ -1,4 +1,4 @@
-"""Hubs with leaves of their own, on which draws are easy to count, every way of keeping rows, and caches of them."""
+"""Hubs with separate leaves, from which draws are easy to count, all refresh policies, and caches of their rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def _modes() -> dict[str, Refresh | None]:
-    """By clause: full and partial refresh, of all or of visited rows, full and partial fetch; a row a hop or shared."""
+    """Return refresh policies by clause: full or partial, all or visited rows, full or partial fetch, shared or not."""
     part, fetch = Fraction("0.15"), Fraction("0.4")
     alone = {
         "FCR EVERY 5 BATCHES": Refresh("FCR", EVERY),
@@ -46,7 +46,7 @@ FCR, OTF, OTF_FETCH, OTF_PART_FETCH, VISITED, VISITED_FETCH = list(KEPT.values()
 
 
 def rounds_of(sampler: Any, batch: int) -> Rounds | None:
-    """Under SCOPE VISITED the rounds of rows, where every node was in a batch of every window."""
+    """Return the rounds of rows under SCOPE VISITED if every node is in a batch of every window."""
     spec = sampler.spec
     if spec.refresh is None or not spec.refresh.visited:
         return None
@@ -55,43 +55,43 @@ def rounds_of(sampler: Any, batch: int) -> Rounds | None:
 
 
 def sampled(sampler: Any, entry: SamplerInput, batch: int) -> Subgraph:
-    """One batch, after windows in which every node was in one."""
+    """Sample one batch after windows that contain every node."""
     found: Subgraph = sampler.sample(entry, batch, sampler.scratch(), rounds_of(sampler, batch))
     return found
 
 
 def cache_of(sampler: NeighborSampler) -> RowCache:
-    """A cache with room for all rows, still empty."""
+    """Return an empty cache with room for all rows."""
     cache = RowCache(sampler.spec, sampler.walks)
     cache.build(choose_rows(sampler.spec, sampler.walks, None, dict), lambda count: np.zeros(count, np.uint8))
     return cache
 
 
 def filled(cache: RowCache, sampler: Any, batch: int) -> RowCache:
-    """With the rows of a batch."""
+    """Fill the cache with the rows of a batch and return it."""
     cache.fill(lambda: batch, lambda: rounds_of(sampler, batch), lambda: None)
     return cache
 
 
 class Drawn(NamedTuple):
-    """What a batch delivers of hubs, edge by edge."""
+    """The edges of hubs in a batch."""
 
     hubs: Ints
     ranks: Ints
     weights: Any
 
     def sets(self, k: int) -> Ints:
-        """[hubs, k] the ranks of each hub, where each got k."""
+        """Return [hubs, k] ranks. Every hub must have k edges."""
         assert (self.hubs == np.repeat(np.arange(self.hubs.size // k), k)).all()
         return self.ranks.reshape(-1, k)
 
     def distinct(self) -> bool:
-        """Whether nobody got an edge twice."""
+        """Return whether no hub got an edge twice."""
         return bool(np.unique(self.hubs << 32 | self.ranks).size == self.ranks.size)
 
 
 class Stars:
-    """Hubs of some degrees, in turn, with leaves of their own. A rank counts the edges of a hub."""
+    """Hubs with these degrees, repeated, and separate leaves. A rank counts the edges of a hub."""
 
     def __init__(self, degrees: Sequence[int], copies: int, weights: Sequence[float] | None = None) -> None:
         self.degrees = np.tile(np.array(degrees), copies)
@@ -104,32 +104,32 @@ class Stars:
         self.drawing = Drawing() if weights is None else Drawing("PRIORITY", weights=(("of", "weight"),), weighted=True)
 
     def sampler(self, fanout: int, refresh: Refresh | None, **further: Any) -> Any:
-        """What draws of each hub; `further` are fields of SampleSpec."""
+        """Return a sampler of the hubs' edges. `further` contains other fields of SampleSpec."""
         spec = sample_spec("hub", Fanout(OF, "IN", (fanout,)), drawing=self.drawing, refresh=refresh, **further)
         return open_sampler(self.view, spec)
 
     def drawn(self, fanout: int, refresh: Refresh | None, batch: int, **further: Any) -> Drawn:
-        """What each hub gets in a batch."""
+        """Return each hub's edges in a batch."""
         return self.of(self.sampler(fanout, refresh, **further), batch)
 
     def of(self, sampler: Any, batch: int) -> Drawn:
-        """What it gets of a sampler."""
+        """Return each hub's edges in a sampler's batch."""
         found = sampled(sampler, vertex_input("hub", np.arange(self.degrees.size)), batch)
         ((block,),), (edges,) = found.hops, found.edges.values()
         ids = sampler.walks[0].adjacency.edge_id.read(block.position)
         return Drawn(block.seed_side, ids - self.first[block.seed_side], edges.weight)
 
     def rows(self, size: int, refresh: Refresh, batch: int, **further: Any) -> Drawn:
-        """What the rows of so many edges hold: AMPLIFY 1 delivers them as they are."""
+        """Return the content of rows with `size` edges. With AMPLIFY 1, a batch returns whole rows."""
         return self.drawn(size, replace(refresh, amplify=Fraction(1), fetch=None), batch, **further)
 
 
 stars_of = cache(Stars)
-"""The same, made once."""
+"""Cached instances of `Stars`."""
 
 
 def turns(refresh: Refresh, hubs: int, batches: Iterable[int], *, seed: int = 42) -> list[Ints]:
-    """For each batch [hubs] the round of each row, by the contract."""
+    """Return, for each batch, the [hubs] rounds of the rows according to the contract."""
     slot = oracle.Slot.of(oracle.Refresh("OTF", 1), False, seed, 0, Relation(OF, "IN").hash)
     asked = oracle.Refresh(refresh.strategy, refresh.every or 1, refresh.share)
     phases = [oracle.phase(slot, hub) for hub in range(hubs)]

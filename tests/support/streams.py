@@ -1,4 +1,4 @@
-"""Streams of batches over a small graph in memory, and the threads that they leave."""
+"""Streams of batches over a small graph in memory, and the threads that they leave behind."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BATCHES = 8
 
 
 def open_stream(view: GraphView, seeds: Seeds, spec: SampleSpec, **options: Any) -> BatchStream[Any]:
-    """A stream over a view, by the fields of its source, of its options and of its share."""
+    """Return a stream over a view. `options` are fields of its source, its options and its sharing."""
     shared = {name: options.pop(name) for name in Sharing.__slots__ if name in options}
     read = {name: options.pop(name) for name in StreamSource._fields if name in options}
     return BatchStream(StreamSource(view, seeds, spec, **read), StreamOptions(**options, sharing=Sharing(**shared)))
@@ -53,7 +53,7 @@ def stream(**options: Any) -> BatchStream:
 
 
 def prints(batches: Iterable[Batch]) -> list[bytes]:
-    """All that makes batches equal, as bytes."""
+    """Return the content of batches as bytes for comparison."""
     return [
         b"".join(
             np.ascontiguousarray(tensor).tobytes()
@@ -71,12 +71,12 @@ def workers_alive() -> int:
 
 
 def settles(condition: Callable[[], bool]) -> bool:
-    """Whether the condition comes to hold."""
+    """Wait until the condition holds, and return it."""
     return until(condition)
 
 
 class Failing:
-    """A feature that cannot be read in the batch of one seed."""
+    """A feature that cannot be read in the batch that contains a certain seed."""
 
     shape, dtype = (30, 5), np.dtype(np.float32)
 
@@ -90,7 +90,7 @@ class Failing:
 
 
 def failing_stream(**options: Any) -> BatchStream:
-    """Fails in batch 2 of epoch 0."""
+    """Return a stream that fails in batch 2 of epoch 0."""
     graph = ties()
     node = int(stream()[2].input_id[0])
     view = replace(graph.view(), node_features={"customer": {"x": Failing(node)}})
@@ -99,7 +99,7 @@ def failing_stream(**options: Any) -> BatchStream:
 
 
 class Shelf:
-    """A reader of a graph's relations that travels: in tests the view's own is a closure."""
+    """A picklable reader of a graph's relations. The view's own reader is a closure in tests."""
 
     def __init__(self, graph: MemoryGraph) -> None:
         self.graph = graph
@@ -109,7 +109,7 @@ class Shelf:
 
 
 def subset_stream(**options: Any) -> BatchStream:
-    """11 of 30 seeds an epoch, then 11, then 8: 3, 3 and 2 batches."""
+    """Return a stream with 11 of 30 seeds per epoch, then 11, then 8: 3, 3 and 2 batches."""
     graph, spec = ties(), replace(SPEC, subset=Fraction(11, 30))
     return open_stream(graph.view(), all_seeds(graph, "customer"), spec, **{"threads": 0, **options})
 
@@ -119,7 +119,7 @@ def epochs(opened: BatchStream, count: int = 2) -> list[bytes]:
 
 
 def after(opened: BatchStream, consumed: int) -> dict[str, Any]:
-    """The state once so many batches were taken, as a file would hold it."""
+    """Return the state after `consumed` batches, with a round trip through JSON."""
     for _ in zip(range(consumed), opened, strict=False):
         pass
     state: dict[str, Any] = json.loads(json.dumps(opened.state_dict()))

@@ -1,4 +1,4 @@
-"""A terminal that tests look at: the program runs in a pseudo-terminal, and what it draws is kept as a screen."""
+"""A terminal for tests: the program runs in a pseudo-terminal, and its output is rendered to a screen."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.waiting import PATIENCE
 
 
 def environment(folder: Path, **changes: str) -> dict[str, str]:
-    """Variables with which the program touches nothing outside the folder."""
+    """Return environment variables with which the program does not access anything outside the folder."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -37,8 +37,8 @@ def environment(folder: Path, **changes: str) -> dict[str, str]:
     return {**kept, **ours, **changes}
 
 
-class _Screen(pyte.HistoryScreen):  # type: ignore[misc]  # pyte has no types
-    """A screen that answers where its cursor is, as terminals do."""
+class _Screen(pyte.HistoryScreen):  # pyte has no types
+    """A screen that reports its cursor position, as terminals do."""
 
     terminal: Terminal
 
@@ -47,7 +47,7 @@ class _Screen(pyte.HistoryScreen):  # type: ignore[misc]  # pyte has no types
 
 
 class Terminal:
-    """`snapdb` at work in a terminal."""
+    """`snapdb` running in a terminal."""
 
     def __init__(
         self, arguments: Sequence[str], variables: Mapping[str, str], folder: Path, *, rows: int = 24, columns: int = 80
@@ -65,7 +65,7 @@ class Terminal:
         self._screen.terminal = self
         self._stream = pyte.ByteStream(self._screen)
         self.raw = b""
-        """Everything that was drawn, with its control codes."""
+        """The whole output, including control codes."""
 
     def __enter__(self) -> Self:
         return self
@@ -81,28 +81,28 @@ class Terminal:
         self.process.send(keys)
 
     def line(self, text: str) -> None:
-        """Type a line at a prompt that waits for one."""
+        """Wait for a prompt and type a line."""
         self.ready()
         self.send(text + "\r")
 
     @property
     def text(self) -> str:
-        """What is on the screen, without blanks at the ends of lines."""
+        """The content of the screen without trailing blanks."""
         return "\n".join(line.rstrip() for line in self._screen.display).rstrip()
 
     @property
     def transcript(self) -> str:
-        """What is on the screen, and what was on it before."""
+        """The scrollback and the content of the screen."""
         size = self._screen.columns
         top = ["".join(line[x].data for x in range(size)).rstrip() for line in self._screen.history.top]
         return "\n".join([*top, self.text])
 
     def expect(self, pattern: str) -> re.Match[str]:
-        """Wait until a pattern is on the screen, or has passed it."""
+        """Wait until a pattern appears on the screen or in the scrollback."""
         return self._until(lambda: re.search(pattern, self.transcript), f"{pattern!r} to appear")
 
     def ready(self, prompt: str = r"snapdb[*!]?> ?") -> None:
-        """Wait until the cursor stands behind an empty prompt."""
+        """Wait until the cursor is at an empty prompt."""
 
         def there() -> re.Match[str] | None:
             cursor = self._screen.cursor
@@ -112,7 +112,7 @@ class Terminal:
         self._until(there, "a prompt")
 
     def run(self, text: str) -> None:
-        """Type a line at a prompt, and wait for the next one."""
+        """Type a line at a prompt, and wait for the next prompt."""
         self.ready()
         before = self._prompts()
         self.send(text + "\r")
@@ -123,10 +123,10 @@ class Terminal:
         return len(re.findall(r"^snapdb[*!]?>", self.transcript, re.MULTILINE))
 
     def forget(self) -> None:
-        """Clear the screen, at an empty prompt, and what was on it before.
+        """Clear the screen and the scrollback at an empty prompt.
 
-        The program clears it (Ctrl-L): a screen that is reset while output is on its way shows the rest in other places
-        than the program believes.
+        The program itself clears the screen (Ctrl-L). If the screen were reset while output is pending, the program's
+        cursor position would be wrong.
         """
         self.ready()
         self.send("\f")
@@ -135,7 +135,7 @@ class Terminal:
         self._screen.history.top.clear()
 
     def end(self) -> int:
-        """Wait until the program is over; its exit code."""
+        """Wait until the program exits, and return its exit code."""
         deadline = time.monotonic() + PATIENCE
         while self._read():
             if time.monotonic() > deadline:
@@ -151,7 +151,7 @@ class Terminal:
         return found
 
     def _read(self) -> bool:
-        """Take what the program has drawn; False when it is over."""
+        """Read the program's output. Returns False if the program has exited."""
         try:
             data = self.process.read_nonblocking(65536, timeout=0.5)
         except pexpect.TIMEOUT:

@@ -1,4 +1,4 @@
-"""How thorough randomized tests are: `make soak` tries more than every other run."""
+"""The thoroughness of randomized tests: `make soak` runs more examples than other test runs."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ SOAK = bool(os.environ.get("SNAPDB_SOAK"))
 
 
 def examples(count: int) -> int:
-    """The examples that hypothesis tries of a property: all of them under `make soak`, else a third."""
+    """Return the number of examples that hypothesis tries: `count` under `make soak`, otherwise a third of it."""
     return count if SOAK else max(count // 3, 5)

@@ -1,4 +1,4 @@
-"""Random statements of the language as trees, one strategy a class, for whoever wants to print, parse or run them."""
+"""Random statements as syntax trees, with one strategy per class, for tests that print, parse or run them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ NOWHERE = Span(0, 0)
 
 
 def _words() -> list[str]:
-    """Every keyword of every grammar, and words that the readers of SQL fragments know."""
+    """Return every keyword of every grammar, and keywords of the parsers of SQL fragments."""
     grammars = [entry.read_text() for entry in files("snapdb_grammar").iterdir() if entry.name.endswith(".lark")]
     found = {word for text in grammars for word in re.findall(r'"([A-Za-z_]+)"i', text)}
     return sorted(found | {"MESSAGE", "RETURNING", "ON", "CONFLICT", "SELECT", "BY", "AND", "NULL", "UNION", "JOIN"})
@@ -185,7 +185,7 @@ def _clause(strategy: st.SearchStrategy[T]) -> st.SearchStrategy[Spanned[T] | No
 
 
 def _tree(cls: type[T], /, **parts: st.SearchStrategy[Any]) -> st.SearchStrategy[T]:
-    """A tree of a class whose places, if it has any, lie nowhere; a flag is drawn where nothing is said of it."""
+    """Return a strategy for a class whose spans are empty. Flags without a given strategy are random."""
     given: dict[str, st.SearchStrategy[Any]] = {}
     for field in fields(cls):  # type: ignore[arg-type]
         if not field.compare:
@@ -205,7 +205,7 @@ columns = _some(names)
 any_columns = _some(names, 0)
 messages = _maybe(texts)
 bounds = _bound()
-"""Of AT and DIFF."""
+"""The bounds of AT and DIFF."""
 
 create_table = st.one_of(
     _tree(CreateTable, name=names, definition=_island(COLUMNS), query=st.none(), message=messages),
@@ -283,7 +283,7 @@ copy_snapshot_to = _tree(CopySnapshotTo, snapshot=names, path=texts, options=cop
 
 event_times = {
     most: _maybe(_tree(EventTime, columns=_some(names, 1, most))) for most in (1, 2)
-}  # a vertex is born, an edge ends as well
+}  # a vertex has a birth time, and an edge also has an end time
 sparse = _clause(_maybe(st.integers(1, 2**31 - 1)))
 history = _tree(HistoryClause, table=names, key=columns, event_time=names)
 about_features = {
@@ -577,6 +577,6 @@ STATEMENTS: dict[type[Statement], st.SearchStrategy[Any]] = {
     Update: update,
     Vacuum: vacuum,
 }
-"""A strategy for the statements of each class; EXPLAIN takes any of them."""
+"""Class → a strategy for its statements. EXPLAIN can contain any of them."""
 STATEMENTS[Explain] = _tree(Explain, statement=st.one_of(list(STATEMENTS.values())))
 statements = st.one_of(list(STATEMENTS.values()))

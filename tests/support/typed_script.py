@@ -1,4 +1,4 @@
-"""A program that uses the public names: type checkers read it, in tests/test_types.py, and nothing runs it."""
+"""A program that uses the public names. Type checkers check it in tests/test_types.py, and it is never run."""
 
 from typing import reveal_type
 

@@ -1,4 +1,4 @@
-"""How tests wait: for events. Every wait has an end, which is a safety net and never an expectation of speed."""
+"""Waiting for events in tests. Every wait has a timeout, which is a safety net and not an expectation of speed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 PATIENCE = 600.0
-"""Seconds after which what a test waits for is not coming, on a machine however busy."""
+"""The timeout in seconds, which is sufficient on the slowest machine."""
 
 T = TypeVar("T")
 
 
 def until(true: Callable[[], T]) -> T:
-    """What the function returns, as soon as that is something."""
+    """Call the function until its result is true, and return the result."""
     end = time.monotonic() + PATIENCE
     while not (result := true()):
         assert time.monotonic() < end, "what was waited for did not come"
@@ -27,7 +27,7 @@ def until(true: Callable[[], T]) -> T:
 
 @contextmanager
 def spawned(*command: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
-    """A Python process with pipes, which has ended when the block has: by itself, or killed where the block fails."""
+    """Run a Python process with pipes for a block. The process is killed if the block fails."""
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
     with subprocess.Popen([sys.executable, *command], **pipes) as process:
         try:
@@ -39,7 +39,7 @@ def spawned(*command: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
 
 @contextmanager
 def interrupting(interrupt: Callable[[], None]) -> Iterator[None]:
-    """Interrupt what runs in the block again and again: what has not begun yet does not listen."""
+    """Interrupt the block repeatedly, because an interrupt has no effect on work that has not begun yet."""
     over = threading.Event()
 
     def press() -> None:

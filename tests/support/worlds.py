@@ -1,4 +1,4 @@
-"""The table of all methods: random small graphs, statements and seeds for every method, direction and setting."""
+"""Random small graphs, statements and seeds for every method, direction and setting."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NODES = {"person": 14, "shop": 10}
 STATIC = -(2**63)
 OPEN = 2**63 - 1
 LATE = 2**63 - 9
-"""Times near the end of what 64 bits hold."""
+"""Times near the upper limit of 64 bits."""
 
 _WEIGHED = (("knows", "closeness"), ("likes", "stars"))
 DRAWINGS: Mapping[str, Drawing] = {
@@ -37,7 +37,7 @@ DRAWINGS: Mapping[str, Drawing] = {
     "labor": Drawing("LABOR"),
     "labor dependent": Drawing("LABOR", dependent=7),
 }
-"""Every way to draw."""
+"""Every drawing method."""
 
 
 def _link(exclude: str, edge: EdgeType = KNOWS) -> Link:
@@ -60,7 +60,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "links before": {"link": _link("PAIR"), "temporal": Temporal(False, None)},
     "links until": {"link": _link("BOTH"), "temporal": Temporal(True, 4)},
 }
-"""Every other clause that changes what is drawn."""
+"""Every other clause that affects draws."""
 
 
 class Case(NamedTuple):
@@ -73,7 +73,7 @@ class Case(NamedTuple):
 
 
 def weights(rng: np.random.Generator, source: Ints, destination: Ints) -> Floats:
-    """Random weights with ties and zeros; some rows have only zeros."""
+    """Return random weights with ties and zeros. Some rows have only zeros."""
     found = rng.choice([0.0, 0.5, 1.0, 1.0, 3.0, 1e-12, 7.25e9], source.size)
     for ends in (source, destination):
         barren = rng.random(max(ends, default=0) + 1) < 0.1
@@ -82,7 +82,7 @@ def weights(rng: np.random.Generator, source: Ints, destination: Ints) -> Floats
 
 
 def _edges(rng: np.random.Generator, sources: int, destinations: int, *, timed: bool, ends: bool) -> EdgeList:
-    """Many parallel edges and self loops, and sometimes a hub; some edges are static, some end."""
+    """Return many parallel edges and self loops, and sometimes a hub. Some edges are static, and some end."""
     count, hub = int(rng.choice([0, 9, 40, 60, 80])), int(rng.choice([0, 0, 64, 65, 140]))
     source = rng.integers(0, sources, count + hub)
     destination = rng.integers(0, destinations, count + hub)
@@ -98,7 +98,7 @@ def _edges(rng: np.random.Generator, sources: int, destinations: int, *, timed: 
 
 
 def world(seed: int, *, ends: bool = False) -> MemoryGraph:
-    """Persons who know each other and like shops that are near each other; `ends`: acquaintances and likes end."""
+    """Return people who know each other and like shops that are near each other. With `ends`, some edges end."""
     rng = np.random.default_rng(seed)
     people, shops = NODES["person"], NODES["shop"]
     likes = _edges(rng, people, shops, timed=True, ends=ends)
@@ -117,12 +117,12 @@ def world(seed: int, *, ends: bool = False) -> MemoryGraph:
 
 
 def _born(rng: np.random.Generator) -> dict[str, Ints]:
-    """When vertices came: some always were there."""
+    """Return the birth times of vertices, some of which always exist."""
     return {name: np.where(rng.random(n) < 0.4, STATIC, rng.integers(-2, 9, n)) for name, n in NODES.items()}
 
 
 def _seed_times(rng: np.random.Generator, count: int) -> Ints:
-    """Times of seeds, some at the ends of what 64 bits hold."""
+    """Return seed times, some of which are near the limits of 64 bits."""
     found = rng.integers(-1, 12, count)
     return np.where(rng.random(count) < 0.1, rng.choice([STATIC + 1, LATE, OPEN], count), found)
 
@@ -130,7 +130,7 @@ def _seed_times(rng: np.random.Generator, count: int) -> Ints:
 def link_entry(
     rng: np.random.Generator, graph: MemoryGraph, link: Link, times: Ints | None, count: int
 ) -> SamplerInput:
-    """Seed edges with negatives, as they enter a batch."""
+    """Return the sampler's input for seed edges with negatives."""
     listed = graph.edges[link.edge]
     chosen = rng.integers(0, listed.source.size, count) if listed.source.size else np.empty(0, np.int64)
     source, destination, trees = listed.source[chosen], listed.destination[chosen], np.arange(chosen.size)
@@ -151,7 +151,10 @@ def link_entry(
 
 
 def case(drawing: str, setting: str, direction: Direction, seed: int) -> Case:
-    """A random batch: a hub or none, one to three hops, seeds that may be there twice, times where they are asked."""
+    """Return a random batch, with or without a hub, with one to three hops, and with repeated seeds.
+
+    Seeds have times if the setting requires them.
+    """
     rng = np.random.default_rng([seed, *drawing.encode(), *setting.encode(), *direction.encode()])
     fields = SETTINGS[setting]
     temporal = "temporal" in fields

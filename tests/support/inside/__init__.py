@@ -1,4 +1,4 @@
-"""The doors by which tests reach inside the engine: what it is made of is named here, and not in each test."""
+"""Access to the engine's internals for tests, so that tests do not depend on the names of internal modules."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from snapdb.storage.catalog_db.locks import TablesLock
 
 
 def catalog_db_of(db: Database) -> CatalogDb:
-    """The connection of a database to its catalog."""
+    """Return a database's connection to its catalog."""
     return db._session.store.catalog_db
 
 
 def db_dir_of(db: Database) -> DatabaseDir:
-    """The directory of a database."""
+    """Return a database's directory."""
     return db._session.store.db_dir
 
 
 def catalog_of(db: Database) -> Catalog:
-    """The catalog as an open transaction of the database sees it."""
+    """Return the catalog as seen by the database's open transaction."""
     return db._session.catalog()
 
 
 def committed_catalog_of(db: Database) -> Catalog:
-    """The catalog as it is committed."""
+    """Return the committed catalog."""
     return db._session.head()
 
 
 def engine_of(db: Database, lock: TablesLock | None = None, *, committed: bool = False) -> ExecutionContext:
-    """What operators run with; the files that the catalog names stay until the lock is released."""
+    """Return the context in which operators run. The catalog's files are kept until the lock is released."""
     return db._session._context(None, lock or TablesLock(db_dir_of(db)), committed=committed)
 
 
 def open_catalog_db(path: Path, *, read_only: bool = False) -> CatalogDb:
-    """A connection of the test's own to the catalog of the database at a path."""
+    """Return a separate connection to the catalog of the database at a path."""
     return CatalogDb(open_db_dir(path, read_only=read_only))
 
 
 def bind_text(db: Database, text: str, parameters: Any = None, **parts: Any) -> Plan:
-    """The plan of a statement, before any rule changed it; `parts` of the catalog replace those that there are."""
+    """Return a statement's plan before any rule is applied. `parts` replace parts of the catalog."""
     (statement,) = parse(text)
     context = engine_of(db).bind_context
     return bind(statement, replace(context, catalog=replace(context.catalog, **parts), parameters=parameters))

@@ -1,4 +1,4 @@
-"""The door to what `snapdb.builders` is made of."""
+"""Access to the internals of `snapdb.builders`."""
 
 from tests.support.inside.names import names_of
 

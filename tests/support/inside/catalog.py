@@ -1,4 +1,4 @@
-"""The door to what `snapdb.catalog` is made of."""
+"""Access to the internals of `snapdb.catalog`."""
 
 from tests.support.inside.names import names_of
 

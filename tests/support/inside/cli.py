@@ -1,4 +1,4 @@
-"""The door to what `snapdb_cli` is made of."""
+"""Access to the internals of `snapdb_cli`."""
 
 from tests.support.inside.names import names_of
 

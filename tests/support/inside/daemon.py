@@ -1,4 +1,4 @@
-"""The door to what `snapdb.daemon` is made of."""
+"""Access to the internals of `snapdb.daemon`."""
 
 from tests.support.inside.names import names_of
 

@@ -1,4 +1,4 @@
-"""The door to what `snapdb.execute` is made of."""
+"""Access to the internals of `snapdb.execute`."""
 
 from tests.support.inside.names import names_of
 

@@ -1,4 +1,4 @@
-"""The door to what `snapdb.graph` is made of."""
+"""Access to the internals of `snapdb.graph`."""
 
 from tests.support.inside.names import names_of
 

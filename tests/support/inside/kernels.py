@@ -1,4 +1,4 @@
-"""The door to what `snapdb.kernels` is made of."""
+"""Access to the internals of `snapdb.kernels`."""
 
 from tests.support.inside.names import names_of
 

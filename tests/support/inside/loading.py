@@ -1,4 +1,4 @@
-"""The door to what `snapdb.loading` is made of."""
+"""Access to the internals of `snapdb.loading`."""
 
 from tests.support.inside.names import names_of
 

@@ -1,4 +1,4 @@
-"""The names of a package, whichever of its modules has them: tests hold what it does, and not how it is divided."""
+"""The names in a package, regardless of the defining module, because tests do not check the module structure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ DEFINED = re.compile(r"^(?:async def|def|class) (\w+)|^(\w+)(?:: [^=\n]+)? = ", 
 
 
 def names_of(package: str) -> Callable[[str], Any]:
-    """A door's `__getattr__` (PEP 562): every name that one module of the package defines.
+    """Return a module `__getattr__` (PEP 562) for every name that exactly one module of the package defines.
 
-    A name that two of them define is imported from its module.
+    A name that two modules define must be imported from its module.
     """
     top = Path(import_module(package).__path__[0])
     homes: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""The door to what `snapdb.plan` is made of."""
+"""Access to the internals of `snapdb.plan`."""
 
 from tests.support.inside.names import names_of
 

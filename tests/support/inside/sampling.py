@@ -1,4 +1,4 @@
-"""The door to what `snapdb.sampling` is made of."""
+"""Access to the internals of `snapdb.sampling`."""
 
 from tests.support.inside.names import names_of
 

@@ -1,4 +1,4 @@
-"""The door to what `snapdb.sql` is made of."""
+"""Access to the internals of `snapdb.sql`."""
 
 from tests.support.inside.names import names_of
 

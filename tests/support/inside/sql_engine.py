@@ -1,4 +1,4 @@
-"""The door to what `snapdb.sql_engine` is made of."""
+"""Access to the internals of `snapdb.sql_engine`."""
 
 from tests.support.inside.names import names_of
 

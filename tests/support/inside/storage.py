@@ -1,4 +1,4 @@
-"""The door to what `snapdb.storage` is made of."""
+"""Access to the internals of `snapdb.storage`."""
 
 from tests.support.inside.names import names_of
 

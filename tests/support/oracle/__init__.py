@@ -1,8 +1,8 @@
-"""The sampling contract `snapdb-1` in plain Python integers: slow, short, and what every engine must agree with.
+"""The sampling contract `snapdb-1` in plain Python integers: a slow, short reference for every engine.
 
-Written from the contract alone. It imports nothing of snapdb, so that a mistake there cannot be repeated here.
-Sections named below ("Keys", "Rows", …) are those of the contract. Here are whole batches and the statement; numbers,
-graphs, methods and seeds are in the modules beside.
+It is written from the contract alone and does not import snapdb, so it cannot repeat an error of the engine. Section
+names in parentheses ("Keys", "Rows", …) refer to the contract. This module contains whole batches and the SAMPLE
+statement. The other modules contain numbers, graphs, methods and seeds.
 """
 
 from __future__ import annotations
@@ -121,68 +121,68 @@ __all__ = [
 ]
 
 Fanout = tuple[EdgeKey, Direction, list[int]]
-"""How an edge type is walked, and how many neighbours to draw at each hop."""
+"""An edge type, its direction, and the number of neighbours to draw at each hop."""
 
 
 class SampledEdge(NamedTuple):
-    """One sampled edge, its ends as local ids."""
+    """A sampled edge, whose ends are local ids."""
 
     neighbor: int
     seed_side: int
     edge_id: int
     outward: bool
     weight: float | None = None
-    """Horvitz-Thompson's, under PRIORITY."""
+    """The Horvitz-Thompson weight under PRIORITY."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """What one hop drew over one edge type, in emission order."""
+    """The edges that one hop drew over one edge type, in emission order."""
 
     edge: EdgeKey
     direction: Direction
-    """BOTH only between equal vertex types; else BOTH is walked as a block IN and a block OUT."""
+    """BOTH occurs only between equal vertex types. Otherwise, BOTH is traversed as an IN block and an OUT block."""
     edges: list[SampledEdge] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Result:
-    """One batch's neighbourhood, renumbered from zero per vertex type, seeds first."""
+    """The neighbourhood of one batch, with local ids from 0 per vertex type, seeds first."""
 
     nodes: dict[str, list[int]]
-    """Vertex type → dense ids; the position is the local id."""
+    """Vertex type → dense ids by local id."""
     hops: list[list[Block]]
     nodes_per_hop: dict[str, list[int]]
-    """Vertex type → nodes new at the seeds and at each hop."""
+    """Vertex type → the number of new nodes at the seeds and at each hop."""
     entered: list[list[int]] = field(default_factory=list)
-    """For each group that entered, its local ids."""
+    """For each group of the input, its local ids."""
     trees: dict[str, list[int]] | None = None
-    """Of disjoint trees: vertex type → the index in the batch of the seed whose tree each node is in."""
+    """For disjoint trees: vertex type → the index, in the batch, of the seed whose tree each node is in."""
 
 
 class Entrants(NamedTuple):
-    """Who enters a batch."""
+    """The input of a batch: its seeds and the vertices that are added with them."""
 
     groups: list[tuple[str, list[int], list[int]]]
-    """(vertex type, dense ids, the index in the batch of the seed that each belongs to)."""
+    """(vertex type, dense ids, the index in the batch of the seed to which each belongs)."""
     ordinals: list[int]
-    """Of each seed, in the seed set."""
+    """Each seed's ordinal in the seed set."""
     times: list[int] | None = None
-    """Of each seed."""
+    """Each seed's time."""
     excluded: Mapping[EdgeKey, list[tuple[int, int, int]]] = {}
-    """Edge type → (source, destination, seed) that the batch, or that seed's tree, must not see."""
+    """Edge type → (source, destination, seed) of edges that the batch, or the seed's tree, must not sample."""
     link: bool = False
-    """Seeds are edges: a vertex enters once, however many groups name it."""
+    """Whether seeds are edges. A vertex then gets one local id, however many groups contain it."""
 
 
 def entered(kind: str, ids: list[int], ordinals: list[int] | None = None, times: list[int] | None = None) -> Entrants:
-    """Vertices as seeds; their ordinals count from 0 where none are given."""
+    """Return the input for vertex seeds. Ordinals default to 0, 1, …"""
     places = list(range(len(ids)))
     return Entrants([(kind, ids, places)], places if ordinals is None else ordinals, times)
 
 
 def walks(edge: EdgeKey, direction: Direction) -> list[tuple[Direction, str, str]]:
-    """(direction walked, vertex type expanded, type reached); BOTH of different types is IN, then OUT ("Rows")."""
+    """Return (direction, expanded vertex type, reached type). BOTH between different types is IN, then OUT ("Rows")."""
     source, _, destination = edge
     inward: tuple[Direction, str, str] = ("IN", destination, source)
     outward: tuple[Direction, str, str] = ("OUT", source, destination)
@@ -192,15 +192,15 @@ def walks(edge: EdgeKey, direction: Direction) -> list[tuple[Direction, str, str
 
 
 class _Numbering:
-    """Local ids of one vertex type, handed out at first appearance ("Batch": relabelling)."""
+    """Local ids of one vertex type, assigned at first appearance ("Batch": relabelling)."""
 
     def __init__(self) -> None:
         self.nodes: list[tuple[int | None, int]] = []
-        """(tree, dense id); the tree is None where trees share their nodes."""
+        """(tree, dense id) by local id. The tree is None if trees share their nodes."""
         self._local: dict[tuple[int | None, int], int] = {}
 
     def local(self, tree: int | None, node: int, *, again: bool = False) -> int:
-        """The local id of a node; `again`: a new one even where it has one already, which it keeps."""
+        """Return a node's local id. With `again`, a known node gets another one, and later edges use its first one."""
         if again or (tree, node) not in self._local:
             self._local.setdefault((tree, node), len(self.nodes))
             self.nodes.append((tree, node))
@@ -210,7 +210,7 @@ class _Numbering:
 
 @dataclass(frozen=True)
 class _Batch:
-    """A batch while it grows."""
+    """A batch during sampling."""
 
     graph: Graph
     entrants: Entrants
@@ -221,11 +221,11 @@ class _Batch:
     rounds: Rounds | None = None
 
     def counts(self) -> dict[str, int]:
-        """Vertex type → how many nodes it has so far."""
+        """Return, by vertex type, the number of nodes so far."""
         return {name: len(numbered.nodes) for name, numbered in self.numbering.items()}
 
     def enter(self) -> list[list[int]]:
-        """The local ids of each group, numbered in their order."""
+        """Add the groups in order and return the local ids of each group."""
         temporal = self.options.temporal
         again = not temporal and not self.entrants.link
         return [
@@ -237,7 +237,7 @@ class _Batch:
         ]
 
     def eligible(self, edge: EdgeKey, row: list[Entry], reaches: str, tree: int | None) -> list[int]:
-        """The ranks of a row's edges that a tree may draw."""
+        """Return the ranks of a row's edges that a tree may draw."""
         pairs = self.entrants.excluded.get(edge, [])
         if tree is None:
             return [rank for rank, e in enumerate(row) if not _is_pair(e.edge, pairs)]
@@ -255,7 +255,7 @@ class _Batch:
         ]
 
     def hop(self, ordered: list[Fanout], hop: int, low: dict[str, int], high: dict[str, int]) -> Iterator[Block]:
-        """The blocks of one hop in sampling order; new nodes are numbered as they appear ("Batch")."""
+        """Yield the blocks of one hop in sampling order. New nodes are numbered by first appearance ("Batch")."""
         for edge, direction, counts in ordered:
             for walked, expands, reaches in walks(edge, direction):
                 block, fanout = Block(edge, walked), counts[hop] if hop < len(counts) else 0
@@ -281,7 +281,7 @@ class _Batch:
         seen: list[int],
         place: Place,
     ) -> list[Pick]:
-        """What a node gets of the edges `seen`, which are ranks in its row."""
+        """Return a node's draws from the edges `seen`, which are ranks in its row."""
         options, refresh = self.options, self.options.refresh
         fanout = counts[hop] if hop < len(counts) else 0
         if refresh is None or fanout in (0, FULL):
@@ -312,11 +312,11 @@ def sample_entrants(
     options: Options | None = None,
     rounds: Rounds | None = None,
 ) -> Result:
-    """The neighbourhood of those who enter a batch ("Batch").
+    """Return the neighbourhood of a batch's input ("Batch").
 
-    `batch` is the global batch number. Edge types of a hop go in byte order of the text that ET hashes, each over its
-    frontier in local order: the nodes that are new in the last hop, or under LAYOUT BLOCKS all that were met before.
-    `rounds` are those of rows under VISITED; 0 where there are none.
+    `batch` is the global batch number. The edge types of a hop are in byte order of the text that is hashed to ET. Each
+    edge type expands its frontier in local order: the new nodes of the last hop, or with LAYOUT BLOCKS all nodes so
+    far. `rounds` are the rounds of rows under VISITED, or 0 if they are not given.
     """
     numbering = {name: _Numbering() for name in graph.vertex_counts}
     growing = _Batch(graph, entrants, options or Options(), seed, batch, numbering, rounds)
@@ -347,23 +347,23 @@ def sample(
     batch: int,
     options: Options | None = None,
 ) -> Result:
-    """The neighbourhood of vertices, by dense id in batch order, without times; uniform if nothing else is said."""
+    """Return the neighbourhood of vertices, given as dense ids in batch order, without times. Uniform by default."""
     return sample_entrants(graph, entered(seed_type, seeds), fanouts, seed, batch, options)
 
 
-# The SQL statement
+# The SAMPLE statement in SQL.
 
 
 class Row(NamedTuple):
-    """One row of a SAMPLE statement's result, its ends as dense ids."""
+    """A row of a SAMPLE statement's result, with the edge's ends as dense ids."""
 
     batch: int
-    """Counted over all epochs, from 0."""
+    """The batch number over all epochs, starting at 0."""
     hop: int
     type: str
     direction: Literal["in", "out"]
     source: int
-    """As stored in the edge table, whatever the direction."""
+    """The source in the edge table, regardless of the direction."""
     destination: int
     e_id: int
 
@@ -381,10 +381,10 @@ def rows(
     share: Fraction | None = None,
     times: Mapping[int, int] | None = None,
 ) -> list[Row]:
-    """What `SAMPLE FROM … SEEDS (…) … EPOCHS n` returns: by batch, hop, then emission order ("Seeds", "Keys": b).
+    """Return the result of `SAMPLE FROM … SEEDS (…) … EPOCHS n` by batch, hop and emission order ("Seeds", "Keys": b).
 
-    `seeds` are distinct dense ids in the query's order; the ordinal of each is its place by dense id. `times` gives
-    each one's seed time.
+    `seeds` are distinct dense ids in query order. A seed's ordinal is its rank by dense id. `times` contains each
+    seed's time.
     """
     asked = list(seeds)
     canonical = sorted(asked)
@@ -402,7 +402,7 @@ def rows(
 
 
 def _result_rows(batch: int, result: Result) -> Iterator[Row]:
-    """A batch's edges with their ends back as dense ids, stored side by stored side."""
+    """Yield a batch's edges with their stored source and destination as dense ids."""
     for hop, blocks in enumerate(result.hops):
         for block in blocks:
             source, name, destination = block.edge

@@ -1,4 +1,4 @@
-"""What a snapshot holds, as lists, and which edges of a node a tree may see."""
+"""The content of a snapshot as lists, and the edges of a node that are visible to a tree."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import NamedTuple
 from tests.support.oracle.numbers import Direction, EdgeKey
 
 ALWAYS = -(2**63)
-"""The time of what has none: it is there at all times."""
+"""The time of static vertices and edges, which always exist."""
 OPEN = 2**63 - 1
-"""The end of what has not ended."""
+"""The end time of edges that have not ended."""
 
 
 @dataclass(frozen=True)
 class Edge:
-    """One edge by the dense ids of its ends; `time` is None in types without event time."""
+    """An edge with the dense ids of its ends. `time` is None for types without event time."""
 
     source: int
     destination: int
@@ -25,43 +25,43 @@ class Edge:
     time: int | None = None
     weight: float = 1.0
     until: int | None = None
-    """When it ends; OPEN when it has not; None in types whose edges do not end."""
+    """The end time. OPEN means that the edge has not ended. None means that edges of this type do not end."""
 
     @property
     def since(self) -> int:
-        """Its time, ALWAYS where it has none."""
+        """The time, or ALWAYS if there is none."""
         return ALWAYS if self.time is None else self.time
 
 
 class Entry(NamedTuple):
-    """One position of a logical row."""
+    """A position of a logical row."""
 
     neighbor: int
-    """Dense id of the far end."""
+    """The dense id of the neighbour."""
     edge: Edge
     outward: bool
-    """Walked from source to destination."""
+    """Whether the edge is traversed from source to destination."""
 
 
 @dataclass(frozen=True)
 class Graph:
-    """What a snapshot holds: how many dense ids each vertex type has, and the edges of each type in any order."""
+    """The content of a snapshot: the number of dense ids of each vertex type, and each type's edges in any order."""
 
     vertex_counts: dict[str, int]
     edges: dict[EdgeKey, list[Edge]]
     born: Mapping[str, list[int]] = field(default_factory=dict)
-    """Vertex type → since when each dense id is there; types that are not named are always there."""
+    """Vertex type → the birth time of each dense id. Vertices of types without a key always exist."""
     alive: Mapping[str, list[bool]] = field(default_factory=dict)
-    """Vertex type → which dense ids are in the snapshot; of types that are not named, all are."""
+    """Vertex type → whether each dense id is in the snapshot. Types without a key contain all dense ids."""
 
     @cached_property
     def rows(self) -> dict[tuple[EdgeKey, Direction], dict[int, list[Entry]]]:
-        """The logical rows that were asked for, filled by `logical_row`."""
+        """The logical rows built so far, filled by `logical_row`."""
         return {}
 
 
 def logical_row(graph: Graph, edge: EdgeKey, direction: Direction, node: int) -> list[Entry]:
-    """A node's edges by (event time, edge id); BOTH is one row, IN then OUT ("Rows")."""
+    """Return a node's edges by (event time, edge id). BOTH is one row, IN before OUT ("Rows")."""
     if (edge, direction) not in graph.rows:
         rows: dict[int, list[Entry]] = {}
         stored = sorted(graph.edges[edge], key=lambda e: (e.since, e.edge_id))
@@ -76,20 +76,20 @@ def logical_row(graph: Graph, edge: EdgeKey, direction: Direction, node: int) ->
 
 
 class Bounds(NamedTuple):
-    """What a seed's time lets its tree see."""
+    """The time bounds of a seed's tree."""
 
     low: int
-    """An edge is not older than this …"""
+    """The inclusive lower bound of edge times."""
     high: int
-    """… and before this; so are births."""
+    """The exclusive upper bound of edge times and birth times."""
     after: int
-    """An edge that ends does so after this; it may be older than `low`."""
+    """Edges with an end time must end after this time. They can begin before `low`."""
     time: int
-    """The seed's."""
+    """The seed's time."""
 
 
 def bounds_of(time: int, inclusive: bool, within: int | None) -> Bounds:
-    """The bounds of a seed's tree, within 64 bits ("Time": Points, TEMPORAL).
+    """Return the bounds of a seed's tree, clamped to 64 bits ("Time": Points, TEMPORAL).
 
     >>> bounds_of(10, inclusive=False, within=3)
     Bounds(low=7, high=10, after=7, time=10)
@@ -103,7 +103,7 @@ def bounds_of(time: int, inclusive: bool, within: int | None) -> Bounds:
 
 
 def may_see(edge: Edge, bounds: Bounds) -> bool:
-    """Whether an edge is in the time of a tree; what has no time always is."""
+    """Return whether an edge is within a tree's time bounds. Static edges always are."""
     if edge.since == ALWAYS:
         return True
     if edge.until is not None:

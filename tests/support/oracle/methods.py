@@ -1,4 +1,4 @@
-"""How edges are drawn from those that are eligible: every METHOD of the contract on a list of entries."""
+"""Draws from eligible edges: every METHOD of the contract on a list of entries."""
 
 from __future__ import annotations
 
@@ -28,34 +28,36 @@ from tests.support.oracle.numbers import (
 from tests.support.oracle.rows import Refresh
 
 FULL = -1
-"""A fanout that delivers every neighbour."""
+"""A fanout that includes every neighbour."""
 Method = Literal["UNIFORM", "LATEST", "TOPK", "FULL", "PRIORITY", "BOTTOMK", "LABOR"]
 
-_prefix = lru_cache(maxsize=256)(key)  # folding goes left to right: what all edges of a row share is folded once
+_prefix = lru_cache(maxsize=256)(key)  # folds the parts shared by a row's edges only once
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a batch is drawn, beside its fanouts."""
+    """The sampling options of a batch, except its fanouts."""
 
     method: Method = "UNIFORM"
     replace: bool = False
     weighted: bool = False
     dependent: int = 1
     inclusive: bool | None = None
-    """None: not temporal. True: TEMPORAL <=."""
+    """None without TEMPORAL. True means TEMPORAL <=."""
     within: int | None = None
     layout: Literal["NODES", "BLOCKS"] = "NODES"
     reuse_hops: bool = False
     refresh: Refresh | None = None
-    """None: FBL."""
+    """The refresh policy. None means FBL."""
     zeros_with_all: bool = False
-    """The rule of lineages that record no other: an edge of weight 0 comes where a node has no more than the fanout."""
+    """Whether an edge of weight 0 is drawn if the node has at most as many edges as the fanout. This rule applies to
+    lineages that do not record a rule."""
 
     def of_row(self, row: list[Entry], fanout: int) -> list[Entry]:
-        """The edges of a logical row that draws go by ("Weighted, hashed, ordered": weight 0 means never).
+        """Return the edges of a logical row that can be drawn ("Weighted, hashed, ordered": weight 0 means never).
 
-        They are taken out before any are counted: a row of no more than the fanout then delivers the others.
+        Edges of weight 0 are removed before edges are counted, so a row with at most `fanout` other edges yields all of
+        those.
         """
         by_weight = self.method == "PRIORITY" or (self.method == "UNIFORM" and self.weighted)
         if not by_weight or fanout == FULL or self.zeros_with_all:
@@ -64,12 +66,12 @@ class Options:
 
     @property
     def temporal(self) -> bool:
-        """Whether each seed has a tree of its own."""
+        """Whether each seed has a separate tree."""
         return self.inclusive is not None
 
 
 class Place(NamedTuple):
-    """Where a draw happens: the parts of its keys."""
+    """The parts of a draw's keys."""
 
     seed: int
     batch: int
@@ -77,7 +79,7 @@ class Place(NamedTuple):
     et: int
     node: int
     ordinal: int | None = None
-    """Of the seed, in disjoint trees."""
+    """The seed's ordinal for disjoint trees."""
 
     @property
     def pick(self) -> int:
@@ -86,43 +88,43 @@ class Place(NamedTuple):
 
     @property
     def fresh(self) -> int:
-        """The key of draws beside a row ("Keys": fresh)."""
+        """The key of residual draws ("Keys": fresh)."""
         ordinal = [] if self.ordinal is None else [self.ordinal]
         return key(self.seed, FRESH, self.batch, self.hop, self.et, self.node, *ordinal)
 
     def hash(self, edge_id: int) -> int:
-        """The key of an edge, whatever the tree ("Weighted, hashed, ordered": BOTTOMK)."""
+        """Return the key of an edge, which does not depend on the tree ("Weighted, hashed, ordered": BOTTOMK)."""
         return fold(_prefix(self.seed, HASH, self.batch, self.hop, self.et, self.node), edge_id & MASK)
 
     def labor(self, neighbor: int, dependent: int) -> int:
-        """The key of a neighbour, whoever asks ("Weighted, hashed, ordered": LABOR)."""
+        """Return the key of a neighbour, which does not depend on the node ("Weighted, hashed, ordered": LABOR)."""
         return fold(_prefix(self.seed, HASH, staggered(self, neighbor, dependent), self.hop), neighbor)
 
     @staticmethod
     def of(options: Options, seed: int, batch: int, hop: int, et: int, node: int, ordinal: int) -> Place:
-        """The place with what the options leave out of its keys left out."""
+        """Return the parts of the keys, without those that the options exclude."""
         return Place(
             seed, batch, NO_HOP if options.reuse_hops else hop, et, node, ordinal if options.temporal else None
         )
 
 
 class Pick(NamedTuple):
-    """One edge that was drawn."""
+    """A drawn edge."""
 
     rank: int
-    """Among the eligible."""
+    """The rank among the eligible edges."""
     weight: float | None = None
-    """Horvitz-Thompson's, under PRIORITY."""
+    """The Horvitz-Thompson weight under PRIORITY."""
 
 
 def staggered(place: Place, neighbor: int, batches: int) -> int:
-    """The batch number that a neighbour draws by: it moves once in so many batches, each neighbour in its own one."""
+    """Return the batch number in a neighbour's key. It changes every `batches` batches, staggered by neighbour."""
     phase = fold(_prefix(place.seed, PHASE, place.hop, place.et), neighbor) >> 32
     return (((place.batch << 32) // batches) + phase) >> 32
 
 
 def choose(eligible: list[Entry], fanout: int, options: Options, place: Place) -> list[Pick]:
-    """The edges that a node gets, in emission order ("Eligibility", "Uniform draws", "Weighted, hashed, ordered")."""
+    """Return a node's draws in emission order ("Eligibility", "Uniform draws", "Weighted, hashed, ordered")."""
     if fanout == 0:
         return []
     if fanout == FULL or options.method == "FULL" or len(eligible) <= fanout:
@@ -131,7 +133,7 @@ def choose(eligible: list[Entry], fanout: int, options: Options, place: Place) -
 
 
 def _uniform(eligible: list[Entry], fanout: int, options: Options, place: Place) -> list[Pick]:
-    """METHOD UNIFORM: Floyd's draws, or with replacement, or weighed either way."""
+    """METHOD UNIFORM: Floyd's draws without replacement, draws with replacement, or either of them by weight."""
     count = len(eligible)
     if options.replace and options.weighted:
         return [Pick(rank) for rank in _heavy([entry.edge.weight for entry in eligible], fanout, place.pick)]
@@ -148,7 +150,7 @@ def _uniform(eligible: list[Entry], fanout: int, options: Options, place: Place)
 
 
 def _heavy(weights: list[float], fanout: int, pick: int) -> list[int]:
-    """Ranks drawn with replacement, each as often as its weight says, in units of 2^-32 of the greatest."""
+    """Return ranks drawn with replacement in proportion to weights, in units of 2^-32 of the largest weight."""
     most = max(weights)
     if most == 0:
         return []
@@ -158,7 +160,7 @@ def _heavy(weights: list[float], fanout: int, pick: int) -> list[int]:
 
 
 def _priority(eligible: list[Entry], fanout: int, options: Options, place: Place) -> list[Pick]:
-    """METHOD PRIORITY: the smallest (u32 + .5) / weight, each with one over its chance to be smaller than the next."""
+    """METHOD PRIORITY: the smallest (u32 + .5) / weight, with 1 / the probability of a smaller score as the weight."""
     scores = {
         rank: (u32(place.hash(entry.edge.edge_id)) + 0.5) / entry.edge.weight
         for rank, entry in enumerate(eligible)
@@ -174,7 +176,7 @@ def _priority(eligible: list[Entry], fanout: int, options: Options, place: Place
 
 
 def _least(eligible: list[Entry], fanout: int, scores: dict[int, float] | dict[int, int]) -> list[Pick]:
-    """The ranks of the least (score, edge id, rank), ascending."""
+    """Return the ranks of the smallest (score, edge id, rank), ascending."""
     ordered = sorted(scores, key=lambda rank: (scores[rank], eligible[rank].edge.edge_id, rank))
     return [Pick(rank) for rank in sorted(ordered[:fanout])]
 
@@ -185,13 +187,13 @@ def _bottomk(eligible: list[Entry], fanout: int, options: Options, place: Place)
 
 
 def _labor(eligible: list[Entry], fanout: int, options: Options, place: Place) -> list[Pick]:
-    """METHOD LABOR: the smallest hashes of neighbours, the same for all who have them."""
+    """METHOD LABOR: the smallest hashes of neighbours, which are the same for all nodes."""
     hashes = {rank: place.labor(entry.neighbor, options.dependent) for rank, entry in enumerate(eligible)}
     return _least(eligible, fanout, hashes)
 
 
 def _greatest(value: Callable[[Entry], float]) -> Callable[[list[Entry], int, Options, Place], list[Pick]]:
-    """A method that takes the greatest (value, edge id), the first rank among those still equal."""
+    """Return a method that draws the greatest (value, edge id). Ties are resolved by the lowest rank."""
 
     def chosen(eligible: list[Entry], fanout: int, options: Options, place: Place) -> list[Pick]:
         ordered = sorted(

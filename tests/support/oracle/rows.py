@@ -1,6 +1,6 @@
-"""Rows that serve many batches: which edges a node's row holds at a round, and what a batch takes of it.
+"""Neighbor pool rows: the edges in a node's row at a round, and a batch's draws from the row.
 
-Written from the contract alone, like the modules beside ("Keys", "Rows", "Eligibility, refresh and fetch").
+Like the other modules, this one is written from the contract alone ("Keys", "Rows", "Eligibility, refresh and fetch").
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from tests.support.oracle.graph import Entry
 from tests.support.oracle.numbers import MASK, NO_HOP, PHASE, ROW, Direction, EdgeKey, floyd, fold, key, u32
 
 Rounds = Mapping[tuple[EdgeKey, Direction, int], list[int]]
-"""(Edge type, direction, slot) → the round of each node, under VISITED."""
+"""(edge type, direction, slot) → the round of each node, under VISITED."""
 
 
 @dataclass(frozen=True)
 class Refresh:
-    """How long rows stay, how much they hold, and how much of a batch comes from them."""
+    """The refresh policy: the lifetime and size of rows, and the part of a fanout that is drawn from them."""
 
     strategy: Literal["FCR", "OTF"]
     every: int
@@ -33,15 +33,15 @@ class Refresh:
     generation: int = 0
 
     def size(self, fanout: int) -> int:
-        """C: how many edges a row holds."""
+        """Return C, the number of edges in a row."""
         return ceil(self.amplify * fanout)
 
     def kept(self, fanout: int) -> int:
-        """k: how many edges of a fanout come from the row."""
+        """Return k, the number of edges of a fanout that are drawn from the row."""
         return fanout if self.fetch is None else int(fanout * (100 * self.fetch) + 50) // 100
 
     def round(self, batch: int, phase: int) -> int:
-        """The round of a node's row in a batch, apart from VISITED.
+        """Return the round of a node's row in a batch, except under VISITED.
 
         >>> [Refresh("OTF", 2, Fraction("0.5")).round(batch, 2**31) for batch in range(8)]
         [0, 0, 1, 1, 1, 1, 2, 2]
@@ -53,41 +53,41 @@ class Refresh:
 
 
 class Slot(NamedTuple):
-    """Which rows of an edge type serve a hop."""
+    """The rows of an edge type that a hop uses."""
 
     seed: int
     hop: int
-    """NO_HOP where all hops share them."""
+    """NO_HOP if all hops share the rows."""
     et: int
 
     @staticmethod
     def of(refresh: Refresh, reuse_hops: bool, seed: int, hop: int, et: int) -> Slot:
-        """The slot of a hop."""
+        """Return the slot of a hop."""
         return Slot(seed, NO_HOP if refresh.shared or reuse_hops else hop, et)
 
     def key(self, generation: int, round_: int, node: int) -> int:
-        """The key of a node's row at a round ("Keys": row)."""
+        """Return the key of a node's row at a round ("Keys": row)."""
         return key(self.seed, ROW, generation, round_, self.hop, self.et, node)
 
 
 def phase(slot: Slot, node: int) -> int:
-    """When in a period a node's row is drawn anew ("Keys": phase)."""
+    """Return the position within a period at which a node's row is redrawn ("Keys": phase)."""
     return key(slot.seed, PHASE, slot.hop, slot.et, node) >> 32
 
 
 class Held(NamedTuple):
-    """What a row holds that does not hold everything."""
+    """The content of a row that does not contain all edges."""
 
     ranks: list[int]
-    """In the logical row, ascending."""
+    """The ranks of its edges in the logical row, ascending."""
     last: tuple[float, int] = (0.0, 0)
-    """The greatest score of its edges and the rank of that edge, under PRIORITY."""
+    """The greatest score of its edges under PRIORITY, and the rank of that edge."""
     next: tuple[float, int] = (0.0, 0)
-    """The least score of the others, and whose it is."""
+    """The least score of the edges outside the row under PRIORITY, and the rank of that edge."""
 
 
 def hold(row: list[Entry], size: int, above: int, row_key: int, *, weighted: bool) -> Held | None:
-    """The row R of a node's logical row; None: everything."""
+    """Return the row R of a node's logical row, or None if it contains all edges."""
     if len(row) <= max(size, above):
         return None
     if not weighted:
@@ -113,10 +113,11 @@ def serve(
     *,
     weighted: bool,
 ) -> list[tuple[int, float | None]]:
-    """(place in `seen`, Horvitz-Thompson's weight) of what is delivered of the eligible edges, in emission order.
+    """Return (index in `seen`, Horvitz-Thompson weight) of the edges drawn from the eligible edges, in emission order.
 
-    `seen` are ranks in the logical row, `keys` those of picks and of fresh draws. A fanout that takes all is not asked
-    here. A row of just the fanout is delivered as it is, since Floyd's draw of all is ascending ("Uniform draws").
+    `seen` are ranks in the logical row, and `keys` are the keys of picks and of residual draws. The caller handles
+    FULL. If the row has exactly as many edges as the fanout, its edges are ascending, because Floyd's draw of all edges
+    is ("Uniform draws").
     """
     one = 1.0 if weighted else None
     if len(seen) <= fanout:
@@ -136,7 +137,7 @@ def serve(
 
 
 def _past(chosen: list[int], at: int) -> int:
-    """A rank among the edges that were not chosen, as a rank among all."""
+    """Convert a rank among the edges that were not chosen to a rank among all edges."""
     for taken in chosen:
         if taken > at:
             break
@@ -145,7 +146,7 @@ def _past(chosen: list[int], at: int) -> int:
 
 
 def _chances(row: list[Entry], ranks: list[int], held: Held | None, fanout: int, kept: int) -> Callable[[int], float]:
-    """How likely each eligible edge is delivered, given the scores of the others."""
+    """Return a function for the probability of each eligible edge, given the scores of the other edges."""
     if held is None:
         return lambda at: fanout / len(ranks)
     mine = {rank for rank in ranks if rank in held.ranks}

@@ -1,4 +1,4 @@
-"""In which order seeds come, which of them an epoch takes, and the negatives of seed edges."""
+"""The order of seeds, the seeds of an epoch, and the negatives of seed edges."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Known = Literal["EVER", "BEFORE", "AT"]
 
 
 def seed_order(n: int, seed: int, epoch: int) -> list[int]:
-    """The shuffled ordinals of an epoch: argsort of their keys, ties by ordinal ("Seeds").
+    """Return an epoch's shuffled ordinals: argsort of their keys, with ties broken by ordinal ("Seeds").
 
     >>> seed_order(8, seed=42, epoch=0)
     [7, 2, 4, 5, 0, 1, 6, 3]
@@ -24,7 +24,7 @@ def seed_order(n: int, seed: int, epoch: int) -> list[int]:
 
 
 def slices(n: int, share: Fraction | None) -> tuple[int, int]:
-    """(seeds of a whole slice, slices that hold every seed once) under SUBSET ("Seeds").
+    """Return (seeds per whole slice, slices that together contain every seed once) under SUBSET ("Seeds").
 
     >>> slices(10, Fraction(3, 10))
     (3, 4)
@@ -41,9 +41,9 @@ def epoch_seeds(
     query_order: list[int] | None = None,
     share: Fraction | None = None,
 ) -> list[int]:
-    """The ordinals of an epoch in their order: a slice of the order of the super-epoch ("Seeds": SUBSET).
+    """Return the ordinals of an epoch in order: a slice of the order of the super-epoch ("Seeds": SUBSET).
 
-    FIXED is the shuffle of epoch 0; IN ORDER is `query_order`, the ordinals as the query's ORDER BY gave them.
+    FIXED is the shuffle of epoch 0. IN ORDER is `query_order`, the ordinals in the order of the query's ORDER BY.
     """
     size, count = slices(n, share)
     if order == "IN ORDER":
@@ -65,13 +65,13 @@ def epoch_batches(
     query_order: list[int] | None = None,
     share: Fraction | None = None,
 ) -> list[list[int]]:
-    """The ordinals of each batch of an epoch, the last batch possibly smaller ("Seeds")."""
+    """Return the ordinals of each batch of an epoch. The last batch can be smaller ("Seeds")."""
     ordinals = epoch_seeds(n, seed, epoch, order, query_order, share)
     return [ordinals[i : i + batch_size] for i in range(0, len(ordinals), batch_size)]
 
 
 def batches_before(n: int, batch_size: int, epoch: int, share: Fraction | None = None) -> int:
-    """How many batches all earlier epochs have, counted one by one ("Keys": b)."""
+    """Return the number of batches of all earlier epochs, counted one by one ("Keys": b)."""
     size, count = slices(n, share)
     found = 0
     for earlier in range(epoch):
@@ -81,15 +81,15 @@ def batches_before(n: int, batch_size: int, epoch: int, share: Fraction | None =
 
 
 def global_batch(epoch: int, index: int, batches_per_epoch: int) -> int:
-    """The batch number that enters draw keys: batches of all earlier epochs + index in the epoch ("Keys": b)."""
+    """Return the batch number in draw keys: batches of all earlier epochs + index in the epoch ("Keys": b)."""
     return epoch * batches_per_epoch + index
 
 
-# Negatives
+# Negatives.
 
 
 def _is_known(edge: Edge, known: Known | None, time: int | None) -> bool:
-    """Whether an edge makes its destination known at a seed's time ("Time": EXCLUDE KNOWN)."""
+    """Return whether an edge makes its destination known at a seed's time ("Time": EXCLUDE KNOWN)."""
     if known in (None, "EVER"):
         return known == "EVER"
     assert time is not None
@@ -103,9 +103,9 @@ def _is_known(edge: Edge, known: Known | None, time: int | None) -> bool:
 def candidates(
     graph: Graph, edge: EdgeKey, source: int, known: Known | None, time: int | None, among: Sequence[EdgeKey] = ()
 ) -> list[int]:
-    """The destinations, by dense id, that a seed edge from `source` may get as negatives ("Time").
+    """Return the candidates for the negatives of a seed edge from `source`, in the order of dense ids ("Time").
 
-    `among` are the edge types that are looked at, those of IN; empty: the seed edge's own.
+    `among` are the edge types of IN whose edges are known, or empty for the seed edges' own type.
     """
     kind = edge[2]
     count = graph.vertex_counts[kind]
@@ -117,7 +117,7 @@ def candidates(
 
 
 def negatives(pool: list[int], count: int, seed: int, epoch: int, ordinal: int) -> list[int]:
-    """The negatives of a seed edge among its candidates, slot by slot; -1 where none is left ("Time").
+    """Return the negatives of a seed edge from its candidates, slot by slot, or -1 if none is left ("Time").
 
     >>> negatives(list(range(1000)), 2, seed=42, epoch=0, ordinal=3)[1]
     47
@@ -132,7 +132,7 @@ def negatives(pool: list[int], count: int, seed: int, epoch: int, ordinal: int) 
 def weighted_negatives(
     pool: list[int], weights: list[float], count: int, seed: int, epoch: int, ordinal: int
 ) -> list[int]:
-    """The same by the race of WEIGHT BY; `weights` are by dense id ("Time")."""
+    """Return the negatives drawn by the race of WEIGHT BY, with `weights` by dense id ("Time")."""
 
     def score(node: int) -> float:
         return race_length(u32(key(seed, NEG, epoch, ordinal, node))) / weights[node]
