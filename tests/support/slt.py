@@ -1,28 +1,29 @@
-"""Statement files: SQL with the results it must give, run through the public door and collected by pytest.
+"""Statement files: SQL with expected results, run through the public API and collected by pytest.
 
-A file is a list of records, separated by blank lines; `#` starts a comment line. It runs from top to bottom in a
-database of its own, and `${TMP}` stands for a folder of its own, in statements, results and messages.
+A file is a list of records, separated by blank lines. `#` starts a comment line. A file runs from top to bottom in a
+new database. In statements, results and messages, `${TMP}` represents a new folder.
 
-    statement ok                      the next lines, up to a blank line, are a statement that must run
-    statement error [regex]           it must fail, with a message in which the regex is found (`.` matches line ends)
+    statement ok                      the following lines, up to a blank line, are a statement that must succeed
+    statement error [regex]           it must fail with a message that matches the regex (`.` matches newlines)
     statement error code=<code> [at=<text>]
-                                      it must fail with this code, at a place that holds this text; after a line `----`
-                                      the whole message follows, caret line and all, as it was recorded
+                                      it must fail with this code, at a position that contains this text; after a line
+                                      `----`, the whole message follows as recorded, including the caret line
     query <types> [options]           it must return the rows after the line `----`
-    file <name> [parquet]             writes the next lines to ${TMP}/<name>; parquet: the rows of a DuckDB query
+    file <name> [parquet]             writes the following lines, or the rows of a DuckDB query as Parquet, to
+                                      ${TMP}/<name>
     restart                           closes the database and opens it again
 
-Each file runs in every mode: with all the rules of the optimizer and with none, on one thread and on two. A line
-`onlyif optimizer` or `skipif optimizer` before a record's first says that it runs in some modes only, for records
-that print forms, bytes or plans.
+Each file runs in several modes: with and without the optimizer's rules, and with one and two threads. A line
+`onlyif optimizer` or `skipif optimizer` at the start of a record limits it to some modes. It is for records that print
+forms, bytes or plans.
 
-Types hold one letter a column: I integer, R float or decimal, B boolean, T anything else; NULL fits all. Options:
-`rowsort` compares sorted lines, `columns=a,b` keeps these columns of the result (for SHOW, which no SELECT can wrap).
-Columns are separated by two spaces; NULL prints as NULL, an empty text as (empty), booleans as true and false, floats
-as Python's repr, anything else as str, line ends as \\n.
+Types have one letter per column: I integer, R float or decimal, B boolean, T any other type. NULL matches any type.
+Options: `rowsort` compares sorted lines, and `columns=a,b` selects columns of the result (for SHOW, which cannot be
+used in a SELECT). Columns are separated by two spaces. NULL is printed as NULL, an empty text as (empty), booleans as true
+and false, floats with repr, any other value with str, and newlines as \\n.
 
-The messages in `tests/sql/errors_*.slt` are the pages of the wording of errors: `SNAPDB_RECORD=1 pytest tests/sql`
-writes them anew, and only them; codes and places stay as they are and must still hold.
+The messages in `tests/sql/errors_*.slt` are the record of error wording. `SNAPDB_RECORD=1 pytest tests/sql` rewrites
+the messages, and nothing else. Codes and positions are not rewritten and must still match.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Mode:
     """How a file is run; no record's result depends on it, unless the record says so."""
 
     optimizer: bool
-    """All rules change plans, or none."""
+    """Whether all optimizer rules are applied, or none."""
     threads: int
 
     @property
@@ -58,18 +59,19 @@ class Mode:
         return f"{'optimized' if self.optimizer else 'plain'}, {self.threads} thread{'s' * (self.threads > 1)}"
 
     def open(self, path: Path) -> snapdb.Database:
-        """The database at a path."""
+        """Return the database at a path."""
         return snapdb.Database(path, threads=self.threads, rules=RULES if self.optimizer else ())
 
     def runs(self, record: Record) -> bool:
-        """Whether the record is one of this mode's."""
+        """Return whether the record runs in this mode."""
         return record.optimizer in (None, self.optimizer)
 
 
 _ALL = tuple(Mode(optimizer, threads) for optimizer in (True, False) for threads in (2, 1))
 RECORDS = bool(os.environ.get("SNAPDB_RECORD"))
 MODES = _ALL if SOAK else (_ALL[0], _ALL[-1])
-"""Both optimizers and both numbers of threads; `make soak` tries them all together. The first one rewrites results."""
+"""Both optimizer settings and both numbers of threads. `make soak` tries all combinations. The first mode rewrites
+results."""
 
 
 @dataclass(frozen=True)
@@ -78,33 +80,33 @@ class Record:
 
     kind: Kind
     line: int
-    """1-based line of the record's first line."""
+    """The number of the record's first line, starting at 1."""
     body: str
     """The statement, or the content of a file."""
     argument: str = ""
-    """The regex of an error, the types of a query, the name of a file."""
+    """The regex of an error, the types of a query, or the name of a file."""
     options: tuple[str, ...] = ()
     expected: tuple[str, ...] | None = None
-    """The lines after `----`; None where there is no such line."""
+    """The lines after `----`, or None without such a line."""
     stop: int = 0
-    """Index of the line after the record's last."""
+    """The index of the line after the record's last line."""
     optimizer: bool | None = None
-    """It runs only with the optimizer, or only without; None: in every mode."""
+    """Whether the record runs only with or only without the optimizer. None means in every mode."""
 
 
 _CODED = re.compile(r"code=(?P<code>[a-z-]+)(?: at=(?P<at>.*))?")
-"""What must hold of an error whatever its message says."""
+"""The code and position that an error must have regardless of its message."""
 
 
 def _place(error: snapdb.SnapdbError) -> str:
-    """What the carets are under, on one line; empty where the error has no place."""
+    """Return the text that the carets mark, on one line, or an empty string if the error has no position."""
     if error.span is None or error.text is None:
         return ""
     return " ".join(error.text[error.span.start : error.span.stop].split())
 
 
 class RecordError(Exception):
-    """A record that did not do what it says."""
+    """A record whose outcome differs from the expected one."""
 
     def __init__(self, path: Path, record: Record, expected: str, got: str) -> None:
         statement = "\n    ".join(record.body.splitlines())
@@ -113,7 +115,7 @@ class RecordError(Exception):
 
 
 def parse_slt(text: str) -> Iterator[Record]:
-    """The records of a statement file, in order; a ValueError names the line of an unknown one."""
+    """Yield the records of a statement file in order. Raises ValueError with the line of an unknown record."""
     lines = text.splitlines()
     at = 0
     while at < len(lines):
@@ -153,7 +155,10 @@ def _record(lines: list[str], line: int, stop: int) -> Record:
 def run_slt(
     path: Path, folder: Path, mode: Mode = MODES[0]
 ) -> list[tuple[Record, tuple[str, ...] | None, RecordError | None]]:
-    """Every record of the file with the lines it gave and what was wrong; the database is made in `folder`."""
+    """Run every record of the file. Return each record with its result lines and its error.
+
+    The database is created in `folder`.
+    """
     files = folder / "files"
     files.mkdir()
     run = _Run(path, folder / "test.snapdb", files, mode)
@@ -164,7 +169,7 @@ def run_slt(
 
 
 class _Run:
-    """One file's way through a database; `restart` puts a new connection in the old one's place."""
+    """A run of one file in a database. `restart` replaces the connection."""
 
     def __init__(self, path: Path, database: Path, files: Path, mode: Mode) -> None:
         self.path = path
@@ -250,7 +255,7 @@ def _described(error: Exception) -> str:
 
 
 def _letter(values: Sequence[Any], wanted: str) -> str:
-    """The type letter of a column's values; the wanted one where all are NULL."""
+    """Return the type letter of a column's values, or `wanted` if all values are NULL."""
     letters = {_letter_of(value) for value in values if value is not None}
     return "/".join(sorted(letters)) if letters else wanted
 
@@ -273,7 +278,7 @@ def _shown(value: Any) -> str:
 
 
 def write_slt(path: Path, outcomes: list[tuple[Record, tuple[str, ...] | None, RecordError | None]]) -> None:
-    """Rewrites the file with the results that its queries, and errors spelt out after `----`, gave."""
+    """Rewrite the file with the results of its queries and the messages of errors that are recorded after `----`."""
     lines = path.read_text().splitlines()
     for record, got, _ in reversed(outcomes):
         if got is None or (record.kind == "error" and record.expected is None):
@@ -284,10 +289,10 @@ def write_slt(path: Path, outcomes: list[tuple[Record, tuple[str, ...] | None, R
 
 
 class SltFile(pytest.File):
-    """A statement file; it is one test a mode, because each record builds on those before."""
+    """A statement file. It is one test per mode, because each record builds on the previous ones."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        refuses = self.path.stem.startswith("errors_")  # what is refused before any rule could look at it
+        refuses = self.path.stem.startswith("errors_")  # rejected before any rule is applied
         once = self.config.getoption("--slt-update") or (refuses and (RECORDS or not SOAK))
         for mode in MODES[:1] if once else MODES:
             yield SltItem.from_parent(self, name=f"{self.path.stem}[{mode.name}]", mode=mode)
