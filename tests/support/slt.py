@@ -19,8 +19,8 @@ forms, bytes or plans.
 
 Types have one letter per column: I integer, R float or decimal, B boolean, T any other type. NULL matches any type.
 Options: `rowsort` compares sorted lines, and `columns=a,b` selects columns of the result (for SHOW, which cannot be
-used in a SELECT). Columns are separated by two spaces. NULL is printed as NULL, an empty text as (empty), booleans as true
-and false, floats with repr, any other value with str, and newlines as \\n.
+used in a SELECT). Columns are separated by two spaces. NULL is printed as NULL, an empty text as (empty), booleans as
+true and false, floats with repr, any other value with str, and newlines as \\n.
 
 The messages in `tests/sql/errors_*.slt` are the record of error wording. `SNAPDB_RECORD=1 pytest tests/sql` rewrites
 the messages, and nothing else. Codes and positions are not rewritten and must still match.
@@ -48,7 +48,7 @@ Kind = Literal["ok", "error", "query", "file", "restart"]
 
 @dataclass(frozen=True)
 class Mode:
-    """How a file is run; no record's result depends on it, unless the record says so."""
+    """The mode in which a file runs. A record's result must not depend on it, unless the record limits its modes."""
 
     optimizer: bool
     """Whether all optimizer rules are applied, or none."""
