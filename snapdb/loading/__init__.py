@@ -1,4 +1,4 @@
-"""Mini-batches: streams that build them on threads, features and targets as tensors, adapters, and files.
+"""Mini-batches: streams that build them on threads, tensors for features and targets, adapters, and files.
 
 Names are imported on first use because importing torch takes longer than importing the rest of the engine, and a SELECT
 should not wait for it (docs/adr/0002).

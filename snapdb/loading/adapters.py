@@ -53,7 +53,7 @@ def save_pyg(
     """Save a graph with `torch.save`, as `Data` if it has one vertex type and one edge type, otherwise `HeteroData`.
 
     Args:
-        path: The file.
+        path: The file to write.
         vertices: The arrays of each vertex type, under PyG's names.
         counts: The number of vertices of each type.
         edges: The arrays of each edge type.
@@ -86,7 +86,7 @@ def _fill_graph(store: Any, fields: _Fields) -> None:
 
 
 def _sparse(csr: Mapping[str, Array]) -> Tensor:
-    """Return a coalesced COO tensor, which is the sparse layout whose rows PyG's loaders can select."""
+    """Return a coalesced COO tensor, the sparse layout from which PyG's loaders can select rows."""
     rows = np.repeat(np.arange(csr["indptr"].size - 1), np.diff(csr["indptr"]))
     places = torch.from_numpy(np.stack([rows, csr["indices"]]))
     return torch.sparse_coo_tensor(
@@ -113,8 +113,8 @@ class FlowBlock:
 def to_blocks(batch: Batch) -> list[FlowBlock]:
     """Return one block per hop, outermost hop first, in the order in which a network's layers are applied.
 
-    The edges are views of the batch's edges. A block has the edges that PyG's `trim_to_layer` keeps for its layer.
-    Under LAYOUT BLOCKS, where each hop samples for all of its destinations, it has only the edges of its hop.
+    The edges are views of the batch's edges. A block contains the edges that PyG's `trim_to_layer` keeps for its layer.
+    Under LAYOUT BLOCKS, it contains only the edges of its hop, because that hop samples edges for all destinations.
     """
     hops = max((len(counts) for counts in batch.num_sampled_edges.values()), default=0)
     return [_block(batch, hops - layer) for layer in range(hops)]
@@ -140,11 +140,11 @@ def to_pyg(batch: Batch) -> Any:
 
     The fields are those of NeighborLoader, except that `y` contains only the seeds' targets. For seed edges, they are
     those of LinkNeighborLoader, in binary and in triplet mode. Ids are int64, which PyG's layers require, regardless of
-    the batch's `ids`. A batch whose nodes and edges have a feature with the same name does not fit in a Data, and
+    the batch's `ids`. If a node feature and an edge feature have the same name, the batch does not fit in a Data and
     becomes a HeteroData.
 
     Raises:
-        InputError: The batch has LAYOUT BLOCKS, whose hops PyG would add up.
+        InputError: The batch has LAYOUT BLOCKS, and PyG would combine the edges of its hops.
         InputError: A seed column has the same name as a feature that PyG stores in the same place.
         InputError: PyG is not installed.
     """
@@ -189,7 +189,7 @@ def _long(ids: Tensor | None) -> Tensor | None:
 
 
 def _fits_data(batch: Batch) -> bool:
-    """Return whether one PyG store can hold all fields: one node type and one edge type, without common field names."""
+    """Return whether one PyG store can hold all fields: one node type, one edge type, and distinct field names."""
     if not len(batch.n_id) == len(batch.edge_index) == 1:
         return False
     (of_nodes,), (of_edges,) = batch.features.values(), batch.edge_features.values()
@@ -213,7 +213,7 @@ def _add_columns(store: Any, batch: Batch) -> None:
 
 
 def _node_fields(batch: Batch, name: str) -> dict[str, Any]:
-    """Return the fields that PyG stores with a node type. For the seeds' type, they include the seed fields."""
+    """Return the fields that PyG stores for a node type. For the seeds' type, they include the seed fields."""
     fields: dict[str, Any] = dict(batch.features[name])
     seeds = name == batch.seed_type
     if "x" not in fields:
@@ -226,7 +226,7 @@ def _node_fields(batch: Batch, name: str) -> dict[str, Any]:
 
 
 def _pairs(batch: Batch) -> dict[str, Any]:
-    """Return the fields that PyG stores with the edge type of seed edges."""
+    """Return the fields that PyG stores for the edge type of seed edges."""
     # In binary mode without negatives, PyG's `edge_label` is the user's label for the pair.
     labels = batch.y if batch.dst_neg_index is None and batch.y is not None else batch.edge_label
     fields = {"input_id": batch.input_id, "edge_label_index": batch.edge_label_index, "edge_label": labels}
@@ -234,12 +234,12 @@ def _pairs(batch: Batch) -> dict[str, Any]:
 
 
 def _sources(batch: Batch) -> dict[str, Any]:
-    """Return the fields that PyG stores with the source type of seed edges."""
+    """Return the fields that PyG stores for the source type of seed edges."""
     return _known({"src_index": batch.src_index, "seed_time": batch.seed_time})
 
 
 def _others(batch: Batch) -> dict[str, Any]:
-    """Return the fields that PyG stores with the destination type of seed edges."""
+    """Return the fields that PyG stores for the destination type of seed edges."""
     columns = {"dst_pos_index": batch.dst_pos_index, "dst_neg_index": batch.dst_neg_index, "seed_time": batch.seed_time}
     return _known(columns)
 
@@ -250,7 +250,7 @@ def _known(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_pairs(batch: Batch, values: Tensor | None) -> Tensor | None:
-    """Return [pairs] values of seed edges per column of `edge_label_index`. Negatives have their seed's values."""
+    """Return [pairs], a seed edge's value for each column of `edge_label_index`. Negatives get their seed's value."""
     if values is None or batch.dst_neg_index is None:
         return values
     drawn = batch.dst_neg_index.reshape(batch.batch_size, -1) >= 0
@@ -258,7 +258,7 @@ def _of_pairs(batch: Batch, values: Tensor | None) -> Tensor | None:
 
 
 def _edge_fields(batch: Batch, key: EdgeType) -> dict[str, Any]:
-    """Return the fields that PyG stores with an edge type."""
+    """Return the fields that PyG stores for an edge type."""
     fields: dict[str, Any] = {"edge_index": batch.edge_index[key], **batch.edge_features[key]}
     columns = {"edge_time": batch.edge_time, "edge_weight": batch.edge_weight, "e_id": batch.e_id}
     fields |= {name: column[key] for name, column in columns.items() if key in column}

@@ -1,6 +1,6 @@
 """Batch audit: checks a batch's edges and targets against its own rules for seed times, windows and exclusions.
 
-Only the batch is read: edge times come from the edge columns, and trees and pairs from the index tensors. The AUDIT
+The audit reads only the batch: edge times from the edge columns, and trees and pairs from the index tensors. The AUDIT
 SAMPLE statement also reads the tables.
 """
 
@@ -24,7 +24,7 @@ _SILENT: dict[str, Any] = {"exclude": "NONE", "known": None, "both": [], "lastin
 
 
 class _Walks(Protocol):
-    """The part of a sampler, with either back end, from which rules are read."""
+    """The part of a sampler from which rules are read. It is the same for both back ends."""
 
     @property
     def spec(self) -> SampleSpec: ...
@@ -64,7 +64,7 @@ def audit(batch: Batch) -> dict[str, int]:
 
 
 def _untimely(batch: Batch, key: EdgeType, said: Mapping[str, Any]) -> Bools:
-    """Return an [edges] mask of the edges outside their tree's time bounds, or between two trees."""
+    """Return an [edges] mask of the edges that are outside their tree's time bounds or connect two trees."""
     index = _array(batch.edge_index[key])
     if batch.temporal is None or batch.seed_time is None:
         return np.zeros(index.shape[1], np.bool_)
@@ -126,9 +126,9 @@ def _oriented(batch: Batch, seed: EdgeType, said: Mapping[str, Any]) -> Iterator
 
 
 def _not_before(batch: Batch, key: EdgeType, seed: Int64s) -> Bools:
-    """Return an [edges] mask of the edges without a time, or with a time that is not before their seed's.
+    """Return an [edges] mask of the edges that have no time, or a time that is not before their seed's.
 
-    Earlier edges are the seed's past.
+    Edges before the seed's time are its past.
     """
     if key not in batch.edge_time:
         return np.ones(seed.size, np.bool_)

@@ -127,11 +127,13 @@ class Batch:
     negatives_missing: int = 0
     """The number of negatives that could not be drawn because there were too few eligible destinations."""
     layout: Literal["NODES", "BLOCKS"] = "NODES"
-    """NODES: a hop expands the nodes added by the previous hop. BLOCKS: a hop expands all nodes so far, as in DGL."""
+    """With NODES, a hop expands the nodes that the previous hop added. With BLOCKS, it expands all nodes so far, as in
+    DGL."""
     temporal: Temporal | None = None
     """The sampler's TEMPORAL clause, or None."""
     padding: bool = False
-    """Whether the batch repeats one of the epoch's first batches, for a rank that would have one fewer (`pad=True`)."""
+    """Whether the batch repeats one of the epoch's first batches, because its rank would otherwise have one batch fewer
+    (`pad=True`)."""
 
     def __repr__(self) -> str:
         nodes = ", ".join(f"{len(ids)} {name}" for name, ids in self.n_id.items())
@@ -183,10 +185,10 @@ class Batch:
         return _Only(self)
 
     def ids(self, node_type: str) -> pa.Array:
-        """Return your own keys of a type's nodes: [nodes], in local order, as an Arrow array.
+        """Return your own keys for a type's nodes: [nodes], in local order, as an Arrow array.
 
         Raises:
-            SnapdbError: The batch has no such node type. It is also a KeyError.
+            SnapdbError: The batch has no such node type. The error is also a KeyError.
         """
         return self.user_ids[node_type]
 
@@ -226,7 +228,7 @@ class Batch:
         return adapters.to_arrow(self)
 
     def tensors(self) -> Iterator[Tensor]:
-        """Yield the tensors in memory, without edge columns, which are read on first access."""
+        """Yield the tensors in memory. They do not include edge columns, which are read on first access."""
         optional = (getattr(self, name) for name in _OPTIONAL)
         yield from (self.input_id, *(tensor for tensor in optional if tensor is not None))
         yield from (*self.n_id.values(), *self.edge_index.values(), *self.batch.values(), *self.seed_columns.values())
@@ -299,7 +301,7 @@ class _Only:
         return f"{self._batch!r}.only"
 
     def ids(self) -> pa.Array:
-        """Return your own keys of the nodes: [nodes], in local order."""
+        """Return your own keys for the nodes: [nodes], in local order."""
         return self.user_ids
 
     def __getattr__(self, name: str) -> Any:
@@ -350,7 +352,7 @@ class _Age:
 
 
 def _collated(batches: list[Batch], **_: Any) -> None:
-    """Raise an error, because a DataLoader with a batch_size of 1 or more would collate several batches into one."""
+    """Raise an error, because a DataLoader with a batch_size would collate several batches into one."""
     raise InputError(
         "DataLoader must not collate batches, because each one is complete and has the number of seeds of BATCH; "
         "write DataLoader(…, batch_size=None)",

@@ -65,7 +65,7 @@ class _Flat(NamedTuple):
         for name, hint in _hints().items():
             if name in self.facts:
                 fields[name] = _field(hint, self.facts[name])
-            # A missing field is newer than the file, so it keeps its default.
+            # A field that is missing in the file was added to Batch later, so it keeps its default.
             elif name in self.facts["keys"] or name in self.values:
                 fields[name] = _gathered(self, name)
         return Batch(**fields)
@@ -131,18 +131,18 @@ def _holds_arrays(hint: Any) -> bool:
 
 
 def _fact(value: Any) -> Any:
-    """Return the JSON value of a field without arrays."""
+    """Return the JSON value of a field that contains no arrays."""
     if isinstance(value, Mapping):
         return {_spelled(key) if isinstance(key, EdgeType) else key: item for key, item in value.items()}
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def _field(hint: Any, fact: Any) -> Any:
-    """Return a field without arrays, from its JSON value."""
+    """Return a field that contains no arrays from its JSON value."""
     if get_origin(hint) is Mapping:
         edges = get_args(hint)[0] is EdgeType
         return Held({_key(key) if edges else key: item for key, item in fact.items()})
-    if hint is Any and isinstance(fact, list):  # seed_type of seed edges, which is a node type otherwise
+    if hint is Any and isinstance(fact, list):  # `seed_type`, which is an edge type for seed edges
         return EdgeType(*fact)
     return decode(hint, json.dumps(fact))
 
@@ -191,7 +191,7 @@ def read(format_: str, content: bytes) -> _Flat:
 
 
 def _values(column: Any, fact: _ArrayFacts) -> _Values:
-    """Return an array as it was before it was written."""
+    """Return an array with its original dtype and shape."""
     if isinstance(column, pa.Array):
         return column if fact.arrow else _flattened(column).to_numpy(zero_copy_only=False).reshape(fact.shape)
     if not fact.arrow:
@@ -308,7 +308,7 @@ def _read_safetensors(content: bytes) -> tuple[_Arrays, str]:
 
 def _write_pt(values: Mapping[str, _Values], facts: str, file: BinaryIO) -> None:
     """Write a file with torch.save."""
-    content = io.BytesIO()  # in memory first, because torch hides the error of a full disk
+    content = io.BytesIO()  # in memory first, because torch hides disk-full errors
     torch.save({**{name: tensor_of(_numbers(array)) for name, array in values.items()}, _FACTS: facts}, content)
     file.write(content.getbuffer())
 

@@ -1,4 +1,4 @@
-"""Directories of batch files, which are written as a stream yields batches and read back byte for byte."""
+"""Directories of batch files, which are written while a stream yields batches and are read back byte for byte."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class BatchFolder(Dataset[Batch]):
     """The batches of an exported directory, epoch by epoch, byte for byte as the stream yielded them.
 
     It is a map-style torch Dataset. Pass it to a DataLoader with `batch_size=None`, shuffled or not, with any number of
-    workers. `read_batches` returns one.
+    workers. `read_batches` opens it.
     """
 
     lineage: Mapping[str, Any]
@@ -162,7 +162,7 @@ def read_batches(path: str | os.PathLike[str], *, verify: bool = True) -> BatchF
     Raises:
         InputError: The directory does not exist or contains no batches.
         FormatError: The directory was written by a newer snapdb.
-        CorruptError: The manifest is damaged. For a damaged file, indexing raises it.
+        CorruptError: The manifest is damaged. If a batch file is damaged, indexing raises the error.
     """
     return BatchFolder(read_folder(path, "batches"), verify=verify)
 

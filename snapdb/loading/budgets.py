@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class MemoryBudget:
-    """The bytes that a stream may use for the scratch of working threads and for batches, complete or in progress.
+    """The bytes that a stream may use for its threads' scratch memory and for batches, complete or in progress.
 
     Both sizes are measured: the first batch is built alone, and later batches are assumed to be as large as the largest
-    one so far. If possible, the budget leaves room for one more batch: the consumer's, whose buffers are reused for the
-    next one.
+    one so far. If possible, the budget also leaves room for the consumer's batch, whose buffers are reused for the next
+    one.
 
     >>> budget = MemoryBudget(1000)
     >>> budget.room(threads=4, ahead=8)
@@ -43,7 +43,7 @@ class MemoryBudget:
         self._batch = self._scratch = 0
 
     def made(self, batch: int, scratch: int) -> None:
-        """Record the size of a batch and of the scratch used to build it.
+        """Record the size of a batch and of the scratch memory used to build it.
 
         Raises:
             InputError: Together, they exceed the limit.
@@ -77,12 +77,12 @@ class MemoryBudget:
         return many
 
     def _takes(self, many: int, threads: int) -> int:
-        """Return the bytes of `many` batches and of the scratch of the threads that build them."""
+        """Return the bytes of `many` batches and of the scratch memory of the threads that build them."""
         return min(threads, many) * self._scratch + many * self._batch
 
 
 def scratch_bytes(scratch: Any) -> int:
-    """Return the bytes of a thread's scratch memory as if all of it had been touched."""
+    """Return the bytes of a thread's scratch memory, including the parts that have not been touched yet."""
     return sum(array.nbytes for array in _arrays(scratch) if array.base is None)
 
 
@@ -110,7 +110,7 @@ def _said(size: int) -> str:
 
 
 _SAID_BY_TORCH = ("out of memory", "can't allocate memory", "not enough memory")
-"""Parts of the messages in torch's RuntimeErrors for failed allocations."""
+"""Text that identifies torch's RuntimeErrors for failed allocations."""
 
 
 @contextmanager
@@ -131,7 +131,7 @@ def enough_memory(epoch: int, index: int) -> Iterator[None]:
 
 # The memory budget of a database's caches, and the rows that a closed stream leaves for the next one.
 _STREAMS = count()
-"""Numbers the streams in this process, in which a database can be open more than once."""
+"""Numbers the streams of this process. It is global because a database can be opened more than once."""
 _PATIENCE = 0.05
 """Seconds per attempt to acquire a lock. Between attempts, a thread checks whether it should stop."""
 
@@ -144,7 +144,7 @@ class Reservation:
     sharers: int
     """The number of processes that share the cache's memory."""
     room: int | None
-    """The bytes of this stream, or None for no limit."""
+    """The number of bytes for this stream, or None for no limit."""
     rows: RowCache | None = None
     """The rows left in this memory by the previous stream. Only this stream may inherit them."""
 
@@ -236,7 +236,7 @@ class CacheBudget:
             self._left.clear()
 
     def _reserve(self, cache: Cache, sharers: int) -> Reservation:
-        """Return a reservation of at most one sharer's part of the cache's memory, limited by the unreserved memory."""
+        """Return a reservation of one sharer's part of the cache's memory, or of the unreserved memory if that is less."""
         if cache.room is None:
             return Reservation(cache, sharers, None)
         reserved = self._reserved.get(cache.id, 0)
@@ -251,7 +251,7 @@ class CacheBudget:
 
     @contextmanager
     def _here(self, check: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Hold the lock in the block. In a forked process, the budget starts empty.
+        """Hold the lock within the block. In a forked process, the budget starts empty.
 
         The garbage collector can close a stream while this thread holds the lock, and then waits for that stream's
         thread. Such a thread must not wait for the lock forever. It passes `check`, which raises an exception once the
@@ -279,7 +279,7 @@ class CacheSource:
 
     @property
     def first(self) -> Cache:
-        """The cache to use: in-memory caches are preferred to caches in files, and then the largest one is used."""
+        """The cache to use. In-memory caches are preferred to caches in files, and larger caches to smaller ones."""
         return min(self.caches, key=lambda cache: (cache.place == "FILE", cache.room is not None, -(cache.room or 0)))
 
     def __reduce__(self) -> tuple[Any, ...]:

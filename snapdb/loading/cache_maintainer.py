@@ -135,14 +135,14 @@ class CacheMaintainer:
         return self._filler.stats()
 
     def close(self) -> None:
-        """Stop the thread and leave the rows for the next stream, once. No batch may be in progress."""
+        """Stop the thread and leave the rows for the next stream. Idempotent. No batch may be in progress."""
         self._end()
 
 
 def _open_maintainer(
     source: CacheSource, sampler: NeighborSampler, node_counts: Mapping[str, int], seeds: Seeds, sharers: int = 1
 ) -> CacheMaintainer | None:
-    """Return the maintainer of a sampler's cache in this process, or None if it has no cache or uses torch.
+    """Return the maintainer of a sampler's cache in this process, or None without a cache or with torch.
 
     The torch back end does not read a cache.
 
@@ -160,13 +160,13 @@ def _open_maintainer(
 
 
 def _end(filler: _Filler, owner: int) -> None:
-    """Stop the filler in the process that started it. A fork does not have its thread."""
+    """Stop the filler in the process that started it. A forked process does not have its thread."""
     if os.getpid() == owner:
         filler.end()
 
 
 class _ClosedError(Exception):
-    """Stops the thread's work because the stream is closed."""
+    """Raised to stop the thread's work when the stream is closed."""
 
 
 class _Filler(threading.Thread):
@@ -241,7 +241,7 @@ class _Filler(threading.Thread):
                 self.rows.fill(self._now, lambda: self._rounds, self._check)
         except _ClosedError:
             return
-        except Exception as error:  # batches do not depend on the cache, so its errors must not fail them
+        except Exception as error:  # batches do not need the cache, so its errors must not stop them
             self.fail(error)
 
     def _open(self) -> None:
@@ -297,7 +297,7 @@ class _Filler(threading.Thread):
         self._reported = stats
 
     def _forget(self) -> None:
-        """Remove the reports of closed streams. From now on, this stream reports."""
+        """Remove the reports of closed streams, because this stream now writes reports."""
         if not self._source.db_dir.read_only:
             CacheReports(self._source.db_dir).clear(self._reservation.cache.id)
 

@@ -34,7 +34,7 @@ class SentBatch(NamedTuple):
 
     batch: Batch
     arrival: Any
-    """The CUDA event after which its tensors are complete, or None if they are complete."""
+    """The CUDA event after which its tensors are complete, or None if they are already complete."""
 
 
 class _Residents:
@@ -52,8 +52,8 @@ class _Residents:
     ) -> None:
         """`room` is the number of bytes that features may use on the device. None leaves a fifth of its memory free.
 
-        Features that do not fit are copied to page-locked memory, which the device reads with `zero_copy`. If that is
-        None, threads read them.
+        Features that do not fit are copied to page-locked memory, which the device reads with `zero_copy`. If
+        `zero_copy` is None, threads read them instead.
         """
         self._features, self._device, self._room, self._zero_copy = features, device, room, zero_copy
         self._lock = threading.Lock()
@@ -107,7 +107,7 @@ class DeviceTransfer:
     ) -> None:
         """`node_types` are the batches' node types. `room` is the number of bytes that resident features may use.
 
-        If `zero_copy` is true, the device reads features that do not fit there from page-locked memory.
+        If `zero_copy` is true, the device reads features that exceed its memory from page-locked memory.
 
         Raises:
             InputError: `zero_copy` requires a GPU and Triton, and one of them is missing.

@@ -27,7 +27,8 @@ class BatchSeeds:
     ordinals: Int64s
     """The seeds, as ordinals of the seed set."""
     padding: bool = False
-    """Whether the batch repeats one of the epoch's first batches, for a rank that would have one fewer."""
+    """Whether the batch repeats one of the epoch's first batches, because its rank would otherwise have one batch
+    fewer."""
     between: tuple[BatchSeeds, ...] = ()
     """Under SCOPE VISITED, other consumers' batches since this consumer's previous batch."""
 
@@ -48,11 +49,11 @@ class Epochs:
         return batches_before(self.seeds.ids.size, self.spec, epoch)
 
     def share(self, epoch: int, start: int = 0) -> Share:
-        """Return this rank's share of an epoch after `start` batches, over all ranks, were consumed."""
+        """Return this rank's share of an epoch after all ranks together have consumed `start` batches."""
         return self.sharing.share(self.batches(epoch), full_batches_in(self.seeds.ids.size, self.spec, epoch), start)
 
     def taken_last(self, at: Position) -> int:
-        """Return the global number of the last batch taken before a position, or of the first batch to be taken."""
+        """Return the global number of the last batch taken before a position, or of the first one if none was taken."""
         number, workers = place_among_workers()
         return self.before(at.epoch) + self.share(at.epoch, at.start).consumed(number + workers * max(0, at.taken - 1))
 

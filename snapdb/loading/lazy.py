@@ -25,7 +25,7 @@ def rows_of(feature: Feature, ids: Int64s) -> Tensor:
 
 
 def _csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, *, size: tuple[int, int]) -> Tensor:
-    """Return a sparse CSR tensor of arrays that are known to be consistent and are not checked again."""
+    """Return a sparse CSR tensor from arrays that are known to be consistent, without checking them again."""
     return torch.sparse_csr_tensor(indptr, indices, values, size=size, check_invariants=False)
 
 
@@ -144,12 +144,12 @@ class Lazy(Mapping[_K, _V], Generic[_K, _V]):
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle as values, because another machine may not have the files.
 
-        A value that cannot be read remains an error.
+        A value that cannot be read is pickled as its error.
         """
         return Lazy, ({key: _read(self, key) for key in self}, self._hint)
 
     def known(self, key: _K) -> _V | None:
-        """Return the value of a key if it has already been read, otherwise None. Reads nothing."""
+        """Return the value of a key if it has already been read, otherwise None. The value is never read here."""
         return self._kept.get(key)
 
     def changed(self, change: Callable[[_V], _V]) -> Lazy[_K, _V]:
@@ -166,7 +166,7 @@ def _read(values: Lazy[_K, _V], key: _K) -> Callable[[], _V]:
 
 
 class _Unread(Generic[_V]):
-    """Raises the error that occurred when a value was read. A pickled batch can contain values that are never used."""
+    """Raises the error from reading a value. Pickling does not raise it, because the value may never be used."""
 
     def __init__(self, error: CorruptError) -> None:
         self.error = error

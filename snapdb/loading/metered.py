@@ -32,11 +32,11 @@ _REPEATS = 5
 _RECENT = 4
 """The number of batches that are resampled to compare samplers. A single batch would fit in the processor's caches."""
 _ENOUGH = 0.25
-"""Seconds after which batches are not resampled."""
+"""The number of seconds after which a batch is not resampled again."""
 
 
 class Recent(NamedTuple):
-    """The last few batches' seeds, sampled with the number and rounds of the last batch."""
+    """The last few batches, resampled with the number and rounds of the last one."""
 
     number: int
     """The global number of the last batch."""
@@ -64,7 +64,7 @@ class _WorkMeter:
         self.sampled = 0
         """The number of batches that were sampled."""
         self.cpu_seconds = 0.0
-        """Processor seconds spent building whole batches."""
+        """CPU seconds spent building whole batches."""
         self.threads: set[int] = set()
         """The threads that built a batch."""
 
@@ -73,7 +73,7 @@ class _WorkMeter:
         """Measure the time to build a batch, or the remainder of one."""
         started, busy = time.perf_counter(), time.thread_time()
         yield
-        # Wall time minus processor time is waiting time: for a disk, a lock or other processes.
+        # Wall-clock time minus CPU time is the time spent waiting for a disk, a lock or other processes.
         spent, worked = time.perf_counter() - started, time.thread_time() - busy
         with self._guard:
             self.build_seconds += spent
@@ -99,12 +99,12 @@ class _WorkMeter:
 
 
 class MeteredStream(BatchStream):
-    """The same batches, with a `meter` that measures their cost since `start` was called."""
+    """A stream of the same batches, with a `meter` that measures their cost since `start` was called."""
 
     def __init__(self, source: StreamSource, options: StreamOptions) -> None:
         self.meter = _WorkMeter(on_gpu=(source.spec.device or "").startswith("cuda"))
         super().__init__(source, options, self.meter)
-        # A copy without the cache, so that measurements do not count as cache hits and misses.
+        # Use a copy without the cache, so that measurements do not count as cache hits and misses.
         self._plain = copy.copy(self.sampler)
         self._repeats = 1
         self.start()
@@ -117,8 +117,8 @@ class MeteredStream(BatchStream):
     def steps(self, patience: float) -> dict[tuple[EdgeType, int], float]:
         """Return the seconds to draw the last sampled batch's edges, by (key in the batch, hop).
 
-        Batches are pure, so the cost of a step is the difference between sampling up to it and sampling up to the
-        previous step. The result is empty if the measurement would exceed `patience` seconds.
+        Sampling is a pure function, so the cost of a step is the difference between sampling up to it and sampling up
+        to the previous step. The result is empty if the measurement would exceed `patience` seconds.
         """
         if not self.meter.inputs:
             return {}
@@ -145,9 +145,9 @@ class MeteredStream(BatchStream):
         return Recent(number, rounds, tuple(subgraph.nodes for subgraph in again))
 
     def pages(self, cache: CacheReader | None) -> float:
-        """Return the mean bytes of whole neighbour pages that one of the `recent` batches reads despite a cache.
+        """Return the mean number of bytes per `recent` batch that are read from neighbour pages despite a cache.
 
-        It supports only numba, and applies to a topology that is not in memory.
+        Whole pages are counted, as for a topology that is not in memory. Only the numba back end is supported.
         """
         beside = copy.copy(self._plain)
         beside.cache = cache  # a lookup that does not count hits or misses
@@ -196,7 +196,7 @@ class MeteredStream(BatchStream):
 
 
 def _short(walk: Any, hops: int) -> Any:
-    """Return the same walk without draws from hop `hops` on."""
+    """Return the same walk with no draws from hop `hops` on."""
     if hasattr(walk, "walk"):  # a torch walk wraps a numba walk
         return replace(walk, walk=_short(walk.walk, hops))
     counts = tuple(count if hop < hops else 0 for hop, count in enumerate(walk.fanout.counts))
@@ -217,9 +217,9 @@ _AT_ONCE = 1 << 16
 
 
 def _pages_read(sampler: NeighborSampler, subgraph: Subgraph, batch: int, rounds: Rounds | None = None) -> int:
-    """Return the bytes of topology pages that a batch reads, without the rows in the sampler's cache.
+    """Return the bytes of topology pages that a batch reads, excluding rows in the sampler's cache.
 
-    The operating system counts the same number for a file that is read page by page and is not in memory.
+    For a file that is read page by page and is not in memory, the operating system counts the same number.
 
     Args:
         sampler: The sampler, with its cache.

@@ -54,18 +54,18 @@ _PINNED = ("snapshot", "graph", "version", "window", "definition")
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A consumer's position: the epoch, and the number of its batches that were taken."""
+    """A consumer's position: the epoch, and the number of batches taken from it."""
 
     epoch: int = 0
     """The epoch number."""
     start: int = 0
     """The number of batches that all ranks consumed before the remaining batches were divided among them."""
     taken: int = 0
-    """The number of batches of its share that the consumer has taken since then."""
+    """The number of batches that the consumer has taken from its share of the remaining batches."""
     begun: bool = False
-    """Whether an iteration took these batches. If so, the next iteration yields the next epoch."""
+    """Whether an iteration of this epoch has begun. If so, the next iteration yields the next epoch."""
     ended: bool = False
-    """Whether that iteration has ended."""
+    """Whether the iteration of this epoch has ended."""
 
     @property
     def starts(self) -> bool:
@@ -81,8 +81,8 @@ class Position:
 
         Args:
             share: The rank's share of the epoch.
-            worker: The DataLoader worker that is the consumer. Its position does not determine the positions of other
-                workers.
+            worker: The DataLoader worker that is the consumer. A worker's position does not determine the positions of
+                the other workers.
         """
         consumed = share.consumed(self.taken) if worker is None else self.start
         # The end of an epoch is saved as the start of the next epoch, so that resuming never yields an empty epoch.

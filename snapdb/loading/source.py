@@ -69,7 +69,7 @@ class Sharing:
         Args:
             batches: The number of batches in the epoch, over all ranks.
             full: The number of batches that have BATCH seeds.
-            start: The number of batches consumed before, over all ranks.
+            start: The number of batches that all ranks have already consumed.
         """
         stop = batches
         if self.drop_last:
@@ -86,13 +86,13 @@ class Share:
     """A rank's share of the rest of an epoch."""
 
     places: range
-    """The numbers of the batches. Numbers from `batches` on stand for the epoch's first batches again."""
+    """The batch numbers. Numbers from `batches` on refer to the epoch's first batches again."""
     batches: int
     """The number of batches of the epoch, over all ranks."""
     start: int
-    """The number of batches consumed before, over all ranks."""
+    """The number of batches that all ranks had already consumed."""
     stop: int
-    """The number of batches that are consumed when this share is complete."""
+    """The number of batches that all ranks have consumed when this share is complete."""
 
     def consumed(self, taken: int) -> int:
         """The number of the epoch's batches that are consumed, over all ranks, once each rank has taken `taken`."""
@@ -112,8 +112,8 @@ class StreamOptions:
     """How a stream builds and delivers its batches. No option except `ids` changes a batch."""
 
     threads: int | None = None
-    """The number of threads that build batches. None means one per core, or two if a GPU samples. 0 means the
-    iterating thread."""
+    """The number of threads that build batches. None means one per core, or two if a GPU samples. 0 means that the
+    iterating thread builds them."""
     prefetch: int | None = None
     """The number of batches that may be complete or in progress at once. None means one more than the number of
     threads."""
@@ -163,7 +163,7 @@ class StreamOptions:
             )
 
     def of(self, source: StreamSource) -> StreamOptions:
-        """Return these options, with None replaced with the hints' threads and the statement's memory limit."""
+        """Return these options, with None replaced with the hints' threads and the statement's memory limit and ids."""
         threads = source.hints.threads if self.threads is None else self.threads
         memory = source.spec.memory if self.memory is None else self.memory
         return replace(self, threads=threads, memory=memory, ids=self.ids or source.spec.ids)
@@ -196,7 +196,7 @@ class StreamSource(NamedTuple):
     """The bound statement. EVERY AUTO is replaced with a number of batches, also in its text."""
     hints: ExecutionHints = ExecutionHints()
     cache: CacheSource | None = None
-    """The sampler's caches, or None if the statement does not name a sampler or the sampler has no cache."""
+    """The sampler's caches, or None if the statement does not name a sampler that has a cache."""
     lease: Lease | None = None
     """Protects the view's files from removal. None if the view does not belong to a database."""
     published: Published | None = None

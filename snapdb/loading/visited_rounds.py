@@ -41,12 +41,12 @@ class _Rows(NamedTuple):
 
 
 class _Window:
-    """A window, which consists of the batches that use the same rounds."""
+    """A window of batches that use the same rounds."""
 
     def __init__(self, rounds: Rounds) -> None:
         self.rounds = rounds
         self.next = {rows: values.copy() for rows, values in rounds.items()}
-        """The rounds after the window, as far as its batches have been sampled."""
+        """The rounds of the next window, as far as this window's batches have been sampled."""
         self.sampled: set[int] = set()
         """The numbers of the sampled batches."""
 
@@ -113,7 +113,7 @@ class VisitedRounds:
         return window in self._windows or window > self._last
 
     def keep(self, numbers: Iterable[int]) -> None:
-        """Keep the rounds of these batches instead of those from the previous call."""
+        """Keep the rounds of these batches instead of those of the previous call."""
         self._kept = frozenset(number // self.every for number in numbers)
 
     def forget(self, before: int) -> None:

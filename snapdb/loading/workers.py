@@ -27,9 +27,9 @@ _O = TypeVar("_O")
 class OrderedMap(Iterator[_O], Generic[_I, _O]):
     """`map(work, items)` over threads.
 
-    Results are in item order. At most `room(in progress)` items, evaluated each time, are in progress or complete. An
-    exception from `work` is raised when its item is due. The threads stop after the last item, after an exception, on
-    `close`, and when the iterator is dropped.
+    Results are in item order. At most `room(in progress)` items are in progress or complete. `room` is called before
+    items are submitted. An exception from `work` is raised when its item is due. The threads stop after the last item,
+    after an exception, on `close`, and when the iterator is dropped.
 
     >>> list(OrderedMap(str.upper, ["a", "b", "c"], threads=2, room=lambda under_way: 4))
     ['A', 'B', 'C']
@@ -75,7 +75,7 @@ class OrderedMap(Iterator[_O], Generic[_I, _O]):
         return outcome
 
     def close(self) -> None:
-        """Drop items that have not begun, and wait for all others. A batch takes milliseconds."""
+        """Drop items that have not begun, and wait for those in progress. A batch takes milliseconds."""
         self._closed = True
         self._end()
 
@@ -120,7 +120,7 @@ class _Steps(Generic[_I, _O]):
 
     The second step of a batch copies its features. It is bound by memory bandwidth, which a few threads exhaust. While
     there are first steps to run, only half of the threads run second steps, so that both kinds overlap instead of all
-    threads waiting for memory at once. No thread is idle because of this rule.
+    threads waiting for memory at once. This rule never makes a thread idle.
 
     Features make up nearly all of a batch's bytes. Therefore, at most one batch per thread has its features, complete
     or in progress, in addition to the batch that the consumer waits for. All other batches wait as sampled subgraphs,
@@ -300,7 +300,7 @@ class OrderedWorkers:
         return bool(self._iterations)
 
     def end(self) -> None:
-        """Stop the threads and release the source, once. Batches that were yielded remain valid."""
+        """Stop the threads and release the source. Later calls have no effect. Yielded batches remain valid."""
         for running in list(self._maps):
             running.close()
         self._free()
@@ -355,7 +355,7 @@ class OrderedWorkers:
         return results
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for spawned DataLoader workers, without iterations, threads and the lease."""
+        """Return the state for spawned DataLoader workers, without iterations, threads or the lease."""
         left = {"_release", "_iterations", "_maps"}
         state = {name: value for name, value in self.__dict__.items() if name not in left}
         source = self.source._replace(lease=None, refresh=None, located=StreamSource._field_defaults["located"])

@@ -32,8 +32,8 @@ def open_sampler(view: GraphView, spec: SampleSpec) -> NeighborSampler:
     _check_device(device)
     if spec.backend == "numba" or (spec.backend is None and device == "cpu"):
         return numba_sampler(view, spec)
-    # Import the module on first use: importing torch takes a second of CPU time, which statements on the CPU do not
-    # need.
+    # Import the module on first use, because importing torch takes a second of CPU time and statements on the CPU do
+    # not need it.
     module = importlib.import_module("snapdb.sampling.torch_backend")
     try:
         return NeighborSampler(view, spec, module.TorchBackend(_checked(view, spec), spec, device))
@@ -46,7 +46,7 @@ def open_sampler(view: GraphView, spec: SampleSpec) -> NeighborSampler:
 
 
 def numba_sampler(view: GraphView, spec: SampleSpec) -> NeighborSampler:
-    """The numba sampler for any statement. Raises the same errors as `open_sampler`."""
+    """Return the numba sampler for any statement. Raises the same errors as `open_sampler`."""
     return NeighborSampler(view, spec, NumbaBackend(_checked(view, spec), spec))
 
 

@@ -31,10 +31,10 @@ def expected_accesses(
     node_counts: Mapping[str, int],
     check: Callable[[], None] = lambda: None,
 ) -> Accesses:
-    """The expected accesses at each hop over each relation, with one pass over the topology per hop except the last.
+    """The expected accesses at each hop over each relation, computed in one pass per hop except the last.
 
-    Neighbours are assumed to be drawn uniformly and independently, without regard to time and weight. `check` is called
-    between blocks of nodes, and an exception that it raises aborts the computation.
+    Each pass reads the topology. Neighbours are assumed to be drawn uniformly and independently, without regard to time
+    and weight. `check` is called between blocks of nodes, and an exception that it raises aborts the computation.
 
     Raises:
         CorruptError: A row extends beyond its arrays.
@@ -119,7 +119,7 @@ class Layout(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """The bytes of all arrays, including padding."""
+        """The total size of all arrays in bytes, including padding."""
         return sum(array.bytes + -array.bytes % ALIGNMENT for array in self)
 
 
@@ -161,10 +161,10 @@ def record_type(walk: Walk) -> np.dtype[Any]:
 def choose_rows(
     spec: SampleSpec, walks: Sequence[Walk], room: int | None, visits: Callable[[], Accesses]
 ) -> tuple[Choice, ...]:
-    """The rows that a cache of `room` bytes holds, or all rows if `room` is None.
+    """The rows that a cache of `room` bytes contains, or all rows if `room` is None.
 
-    If not all rows fit, the value of a row is the number of edges that batches are expected to read from it, per byte.
-    Only then are the expected accesses computed, by calling `visits`.
+    If not all rows fit, rows are chosen by the expected number of edges that batches read from them, per byte. Only in
+    this case is `visits` called to compute the expected accesses.
     """
     choices = [choice for choice in (*_drawn(spec, walks), *_whole(spec, walks)) if choice.nodes.size]
     # Expected accesses cost passes over the topology, and are needed only if a cache is too small for all rows.
@@ -175,7 +175,7 @@ def choose_rows(
 
 
 def bytes_wanted(spec: SampleSpec, walks: Sequence[Walk]) -> int:
-    """The bytes of a cache of all rows."""
+    """The size in bytes of a cache that contains all rows."""
     return _bytes([*_drawn(spec, walks), *_whole(spec, walks)])
 
 
@@ -278,7 +278,7 @@ def _best(valued: list[tuple[Choice, Float64s]], room: int) -> tuple[Choice, ...
     if not kept:
         return ()
     costs = np.concatenate([cost for _, _, cost in kept])
-    # A greedy knapsack: rows are small compared to the cache, so the result is within one row of the optimum.
+    # A greedy knapsack: rows are small compared with the cache, so the result is within one row of the optimum.
     order = np.argsort(-np.concatenate([worth for _, worth, _ in kept]) / costs, kind="stable")
     taken = np.zeros(costs.size, np.bool_)
     taken[order[: np.searchsorted(np.cumsum(costs[order]), left, side="right")]] = True
@@ -289,7 +289,7 @@ def _best(valued: list[tuple[Choice, Float64s]], room: int) -> tuple[Choice, ...
 
 
 def _row_bytes(choice: Choice) -> Int64s:
-    """[rows] the bytes of each row."""
+    """[rows] the size of each row in bytes."""
     empty = choice.only(slice(0, 0)).layout()
     one = choice.only(slice(0, 1)).layout()
     if choice.table is not None:

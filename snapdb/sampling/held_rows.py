@@ -58,7 +58,7 @@ class HeldRows:
 
     @property
     def bytes(self) -> int:
-        """The bytes of all arrays."""
+        """The total size of all arrays in bytes."""
         return sum(array.nbytes for array in (self.nodes, self.places, self.rows, self.facts, self.starts))
 
     @property

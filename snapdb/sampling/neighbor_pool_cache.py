@@ -34,7 +34,7 @@ NO_KEYS = RowKeys(_ZERO, _ZERO, _ZERO, _ZERO, 0, _ZERO, _ZERO, _ZERO, np.empty(0
 
 @cache
 def no_copies(kind: np.dtype[Any]) -> RowCopies:
-    """Placeholder whole rows for a cache that has none, with neighbours of this dtype."""
+    """Placeholder for the whole rows of a cache that has none, with neighbours of this dtype."""
     return RowCopies(np.empty(0, np.int32), np.empty((0, 2), np.int64), np.empty(0, kind))
 
 
@@ -55,7 +55,7 @@ class _Filled(NamedTuple):
     """The work done to fill rows."""
 
     rows: int
-    """The number of drawn rows. All other rows already had the requested round."""
+    """The number of drawn rows. All other rows were already in the requested round."""
     edges: int
     """The number of edges read from the adjacency: those of the drawn rows or, under PRIORITY, all edges of their
     nodes."""
@@ -64,7 +64,7 @@ class _Filled(NamedTuple):
 def fill_rows(
     table: RowTable, keys: RowKeys, nodes: Int64s, low: int, high: int, cached: CachedRows, draft: Draft
 ) -> _Filled:
-    """Redraw the records low ≤ i < high that are not of the round of `keys`.
+    """Redraw the records low ≤ i < high that are not in the round of `keys`.
 
     Record i belongs to nodes[i]. Batches may read at the same time, but only one thread may fill a table. `draft` is
     the working memory of that thread, initially `Draft()`.
@@ -104,7 +104,7 @@ _ROWS = 1 << 12
 _EDGES = 1 << 18
 """The number of edges of whole rows copied between two checks for interruption."""
 _LOOKED_AT = 2048
-"""The number of rows per table from which the mean age is estimated."""
+"""The number of rows sampled per table to estimate the mean age."""
 
 
 class RowCache:
@@ -172,7 +172,7 @@ class RowCache:
         return other
 
     def fill(self, now: Callable[[], int], rounds: Callable[[], Rounds | None], check: Callable[[], None]) -> None:
-        """Draw the rows that are not of the round of batch `now()`, in node order, and copy whole rows.
+        """Draw the rows that are not in the round of batch `now()`, in node order, and copy whole rows.
 
         Only one thread may call this method, while other threads read. `check` is called between steps, and an
         exception that it raises aborts the pass.
@@ -276,7 +276,7 @@ class RowCache:
         return row_keys(self.spec, table.walk.relation, hop, batch, rounds)
 
     def _hold(self, held: tuple[HeldRows, ...]) -> None:
-        """Replace the arrays and their views by key."""
+        """Replace the arrays, and the lookup tables of their views."""
         self._held = held
         self.bytes = sum(rows.bytes for rows in held)
         self._copies = {rows.walk.relation: rows.whole for rows in held if rows.table is None}

@@ -32,7 +32,7 @@ from snapdb.sampling.walks import NO_PAIRS, Walk, damaged, open_walks, time_boun
 from snapdb.types import Backend, Relation, SampleSpec
 
 _NO_STAMPS = np.empty(0, np.int32)
-"""The stamps passed for disjoint trees, whose nodes are relabeled separately."""
+"""The stamps passed for disjoint trees, whose nodes are relabelled separately."""
 
 
 class NumbaBackend:
@@ -149,7 +149,7 @@ class _Hop:
 
     @property
     def skips_zeros(self) -> bool:
-        """Whether edges of weight 0 are excluded. If all edges are taken, they are included."""
+        """Whether edges of weight 0 are excluded. If all edges are taken, edges of weight 0 are included."""
         return self.walk.skips_zeros and self.fanout != EVERY
 
     def copies(self) -> RowCopies:
@@ -158,7 +158,7 @@ class _Hop:
         return no_copies(self.walk.arrays.rows.indices.dtype) if copies is None else copies
 
     def pool(self) -> NeighborPool:
-        """The keys, rule and cached rows of the neighbor pool. Under FBL its only rows are whole rows."""
+        """The keys, rule and cached rows of the neighbor pool. Under FBL, it contains only whole rows."""
         refresh, fanout, relation = self.spec.refresh, self.fanout, self.walk.relation
         picks = pick_prefix(*self.parts), fresh_prefix(*self.parts)
         if refresh is None or not self.pooled:
@@ -174,7 +174,7 @@ class _Hop:
         return NeighborPool(keys, rule, NO_RECORDS if rows is None else rows, self.copies())
 
     def rule(self) -> DrawRule:
-        """The rule of draws that are resampled every batch."""
+        """The rule for draws that are resampled in every batch."""
         ranked = self.fanout if self.walk.method > LAST else EVERY
         return DrawRule(self.walk.method, self.fanout, self.skips_zeros, 0 if self.skips_zeros else ranked)
 
@@ -198,8 +198,8 @@ def _no_edges(walk: Walk, ids: np.dtype[Any], weighted: bool) -> Edges:
 def _expand(hop: _Hop, scratch: Scratch, before: Edges) -> Edges:
     """The edges of earlier hops and of this one.
 
-    Chooses the kernel: `sample_uniform` for plain uniform draws, which relabels while it draws. Otherwise the edges are
-    drawn from the pool, or by the method's rule, and then relabeled.
+    Chooses the kernel: `sample_uniform` for plain uniform draws, which relabels while it draws. Otherwise, the edges
+    are drawn from the pool, or by the method's rule, and then relabelled.
     """
     relation, cached = hop.walk.relation, hop.copies().places.size > 0
     frontier, reached = scratch.nodes[relation.expands], scratch.nodes[relation.reaches]
@@ -250,7 +250,7 @@ def _load(hop: _Hop, scratch: Scratch, edges: Edges, old: int) -> None:
 def _draw_unlimited(hop: _Hop, scratch: Scratch) -> int:
     """Draw from pool rows, or from whole rows under FBL, into the scratch's draft and return the number of edges.
 
-    Neighbours are relabeled to local ids, unless trees are disjoint.
+    Neighbours are relabelled to local ids, unless trees are disjoint.
     """
     walk, pool = hop.walk, hop.pool()
     frontier, reached = scratch.nodes[walk.relation.expands], scratch.nodes[walk.relation.reaches]
@@ -342,8 +342,8 @@ def _longer(before: Edges, new: int) -> Edges:
 
 
 def _touches(hop: _Hop, frontier: NodeMap) -> bool:
-    """Whether an expanded node is an end of an excluded pair on its side."""
-    # Most hops contain no excluded pair. They use the kernels without bounds, which neither cut nor list rows.
+    """Whether any expanded node is the corresponding end of an excluded pair."""
+    # Most hops contain no excluded pair. They use the kernels without bounds, which neither truncate nor list rows.
     row_nodes = hop.eligible.excluded.row_node
     if row_nodes.size == 0:
         return False

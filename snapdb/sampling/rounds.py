@@ -41,7 +41,7 @@ class RowTable(NamedTuple):
     size: int
     """The number of edges in a row. Only nodes with more edges than this, and more than `above`, have a row."""
     above: int
-    """The degree up to which nodes have no row, from the refresh rule."""
+    """The refresh policy's degree limit. Nodes up to this degree have no row."""
 
     @property
     def few(self) -> int:
@@ -71,9 +71,9 @@ def row_tables(spec: SampleSpec, walks: Sequence[Walk]) -> tuple[RowTable, ...]:
 
 
 def _round_at(refresh: Refresh, batch: int) -> tuple[int, int]:
-    """The round of a batch, and its elapsed share in units of 2^-32.
+    """The round of a batch, and the elapsed share of that round in units of 2^-32.
 
-    The share determines which nodes are already in the next round.
+    The elapsed share determines which nodes are already in the next round.
 
     Under SCOPE VISITED, each node has its own round, and the result is the initial round of all nodes.
 
@@ -109,8 +109,8 @@ def row_keys(spec: SampleSpec, relation: Relation, hop: int, batch: int, rounds:
 _TURN = 4
 """The number of cache passes per round under OTF: between two passes, one row in this many is redrawn.
 
-Each pass reads nearly every page of the topology. Until the next pass, batches draw the rows that are due themselves:
-on average one row in four times this many."""
+Each pass reads nearly every page of the topology. Until the next pass, batches themselves draw the rows that are due,
+on average one row in four times this number."""
 
 
 def next_pass(refresh: Refresh | None, batch: int) -> int | None:
@@ -150,7 +150,7 @@ def begun(refresh: Refresh, rounds: Int64s, phases: UInt64s) -> Float64s:
     return np.maximum(first, 0.0)
 
 
-# The period of EVERY AUTO, and the variance of neighbor pools, which arises because draws from one row are correlated.
+# The period of EVERY AUTO, and the additional variance of neighbor pools: draws from the same row are correlated.
 @dataclass(frozen=True, slots=True)
 class _Step:
     """One hop of a batch over one relation, with estimates of its size."""
@@ -166,7 +166,7 @@ class _Step:
 def auto_every(view: GraphView, spec: SampleSpec, batches: int) -> int:
     """The period of EVERY AUTO, in batches, for a first epoch of `batches` batches.
 
-    Between two draws of a row, batches draw as many edges as all rows hold, and no row is drawn twice in an epoch.
+    Between two redraws of a row, batches draw as many edges as all rows contain, and no row is drawn twice in an epoch.
     Drawing rows therefore never reads more edges than batches draw from them. OTF redraws a row once every period /
     share batches. If only visits redraw rows, the period is the epoch.
 
@@ -232,11 +232,11 @@ _Numbers = int | float | Int64s | Float64s
 
 
 def _draw_correlation(degree: _Numbers, size: int, fanout: int, kept: int | None = None) -> Float64s:
-    """The correlation of the means of two draws from one row of a node of this degree.
+    """The correlation between the means of two draws from the same row, for a node of this degree.
 
     A draw of `fanout` edges takes `kept` from the row's `size` edges, or all of them if `kept` is None, and the rest
-    from outside the row. If a node has no more edges than the fanout, all are taken, without variance, and the
-    correlation is 0.
+    from outside the row. If a node has no more edges than the fanout, all edges are taken, so the mean has no variance
+    and the correlation is 0.
 
     >>> [_draw_correlation(40, size, 10).item() for size in (20, 40)], _draw_correlation(40, 20, 10, 0).item()
     ([0.3333333333333333, 0.0], 0.0)
@@ -251,7 +251,7 @@ def _draw_correlation(degree: _Numbers, size: int, fanout: int, kept: int | None
 
 
 def variance_factor(degree: _Numbers, size: int, fanout: int, draws: _Numbers, kept: int | None = None) -> Float64s:
-    """The variance of the mean over `draws` draws from one row, relative to as many independent draws under FBL.
+    """The variance of the mean over `draws` draws from one row, relative to that of independent draws under FBL.
 
     The mean of n draws with variance V and pairwise correlation r has variance V / n · (1 + (n-1) r).
 

@@ -39,7 +39,7 @@ class RelationWalk(Protocol):
 
 
 class SampleRequest(NamedTuple):
-    """The input of one batch's draws. It determines the draws completely: the cache only makes them faster."""
+    """The input of one batch's draws. It determines the draws completely, and the cache only makes them faster."""
 
     spec: SampleSpec
     entry: SamplerInput
@@ -117,7 +117,7 @@ class NeighborSampler:
 
     @property
     def zero_weight(self) -> ZeroWeight | None:
-        """The rule for edges of weight 0, or None if there are none and the rule does not matter."""
+        """The rule for edges of weight 0, or None if there are no such edges."""
         return "NEVER" if any(walk.skips_zeros for walk in self.walks) else None
 
     def scratch(self) -> Scratch:

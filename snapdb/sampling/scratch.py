@@ -83,14 +83,14 @@ class NodeMap(_Nodes):
         return np.arange(before, self.count, dtype=np.int64)
 
     def renumber(self, neighbors: Int64s, trees: Int64s, row_nodes: Int64s) -> None:
-        """Replace dense ids by local ids."""
+        """Replace dense ids with local ids."""
         self.reserve(neighbors.size)
         self.count = relabel_all(neighbors, self.local_ids, self.count)
 
     def _stamp(self, first: int) -> None:
         """Stamp nodes[first:] again.
 
-        Of duplicates, the first one wins, because the assignments are reversed and numpy keeps the last one.
+        Among duplicates, the first one wins, because the assignments are reversed and numpy keeps the last one.
         """
         self.stamps[self.nodes[first : self.count][::-1]] = np.arange(first, self.count)[::-1] + self.first_stamp
 
@@ -129,7 +129,7 @@ class _TreeNodeMap(_Nodes):
         return local
 
     def renumber(self, neighbors: Int64s, trees: Int64s, row_nodes: Int64s) -> None:
-        """Replace dense ids by local ids. Each node is in the tree of the node that it was drawn for."""
+        """Replace dense ids with local ids. Each node is in the tree of the node for which it was drawn."""
         self.reserve(neighbors.size)
         self.count = relabel_in_trees(neighbors, trees, row_nodes, self.local_ids, self.count)
 
@@ -176,7 +176,7 @@ def _draft(edges: int, row: int, weighted: bool, reads: Int64s) -> DraftArrays:
 
 
 def _grown(size: int, needed: int) -> int:
-    """A size of at least `needed`. The size at least doubles when it grows, so that copies cost O(1) per edge."""
+    """A size of at least `needed`. The size at least doubles when it grows, so copies cost amortized O(1) per edge."""
     return size if needed <= size else max(needed, 2 * size, 1 << 10)
 
 

@@ -160,7 +160,7 @@ class SeedExpansion:
 
 
 def _excluded(link: Link, source: Int64s, destination: Int64s, trees: Int64s) -> ExcludedEdges | None:
-    """The pairs of ends to exclude. Between different vertex types, no edge of this type leads back."""
+    """The pairs of ends to exclude. If the vertex types differ, no edge of this type leads back."""
     if link.exclude == "NONE":
         return None
     if link.exclude == "BOTH" and link.edge.source == link.edge.destination:
@@ -217,7 +217,7 @@ class _Candidates:
 
 
 class _NegativeDraws:
-    """Draws the negatives of seed edges. It has no state, so threads can share it."""
+    """Draws negatives for seed edges. It has no state, so threads can share it."""
 
     def __init__(self, view: GraphView, link: Link, asked: Negatives, seed: int, *, timed: bool) -> None:
         """Open the known edges of sources.
@@ -291,7 +291,7 @@ class _NegativeDraws:
         draw_by_race(prefix, ordinals, moments, rows, known, born, ids, every.weights, out)
 
     def _parts(self, sources: Int64s) -> Iterator[tuple[int, int, Known]]:
-        """Ranges of the sources, with the known edges of each range, in bounded memory."""
+        """Yield ranges of the sources with the known edges of each range, in bounded memory."""
         if not self._known:
             yield 0, sources.size, Known(EVER, np.zeros(sources.size + 1, np.int64), _NONE, _NONE, _NONE)
             return
@@ -322,10 +322,10 @@ class _NegativeDraws:
         return self._rows(keys[order], bounds, since[order], until[order] if lasts else _NONE)
 
     def _entries(self, known: Adjacency, spans: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-        """One type's edges of located rows: keys row * (limit + 1) + number + 1, and their begin and end times.
+        """One type's edges in located rows: keys row * (limit + 1) + number + 1, and their begin and end times.
 
-        Edges without a time are static, and an event lasts until the next time unit, so that types of all kinds can be
-        mixed.
+        Edges without a time are static, and an event lasts until the next time unit, so that edge types of all kinds
+        can be combined.
         """
         positions = np.empty(int(spans[:, DEGREE].sum()), np.int64)
         list_spans(known.rows.live.words, spans, spans.shape[0], positions, 0)

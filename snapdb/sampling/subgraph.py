@@ -43,7 +43,7 @@ class Seeds:
         for values in (self.ids, self.y, self.query_order, self.time, *(self.ends or (None, None))):
             digest.update(b"\0" if values is None else np.ascontiguousarray(values).tobytes())
         for name, values in self.columns.items():
-            # Names and dtypes are included because columns of equal bytes may have different values.
+            # Names and dtypes are included because columns with equal bytes can have different values.
             digest.update(f"{name}\0{values.dtype}\0".encode())
             digest.update(np.ascontiguousarray(values).tobytes())
         return digest.hexdigest()

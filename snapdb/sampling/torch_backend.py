@@ -28,7 +28,7 @@ from snapdb.sampling.torch_walks import TorchWalk, open_torch_walks, tensor_on
 from snapdb.types import Backend, Relation, SampleSpec
 
 _LOOKED_THROUGH = 1 << 24
-"""Edges per chunk when whole rows are searched, which bounds memory."""
+"""The number of edges per chunk when whole rows are searched. It bounds memory."""
 
 
 class TorchBackend:
@@ -61,7 +61,7 @@ class TorchBackend:
         return self.device.type == "cuda"
 
     def scratch(self, node_counts: Mapping[str, int]) -> Scratch:
-        """Empty scratch memory: torch allocates the memory that a batch needs."""
+        """Empty scratch memory, because torch allocates the memory that a batch needs."""
         return Scratch({})
 
     def begin(self, batch: SampleRequest, walks: Sequence[Any], scratch: Scratch) -> _TorchSubgraph:
@@ -91,9 +91,9 @@ class _Numbered:
         return torch.arange(low, self.count, device=nodes.device)
 
     def meet(self, nodes: Tensor, trees: Tensor) -> Tensor:
-        """The local ids of these nodes of trees. New nodes are numbered by first appearance."""
+        """The local ids of these (tree, node) pairs. New nodes are numbered by first appearance."""
         if trees.numel():
-            # (tree, vertex) as one integer, so that one sort also relabels pairs.
+            # Encode (tree, vertex) as one integer, so that one sort relabels pairs.
             local, new = number(self.trees * self.base + self.nodes, trees * self.base + nodes)
             self.trees = torch.cat((self.trees, trees[new]))
         else:
@@ -252,7 +252,7 @@ def _room(device: torch.device) -> int | None:
 
 
 def _check(spec: SampleSpec) -> None:
-    """Raise InputError for draws that would take too long: the number of comparisons is quadratic in the fanout."""
+    """Raise InputError for draws that would take too long, because comparisons are quadratic in the fanout."""
     most = max((count for fanout in spec.fanouts for count in fanout.counts), default=0)
     if spec.refresh is not None and (size := spec.refresh.size(most)) > MOST:
         raise InputError(

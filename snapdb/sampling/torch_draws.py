@@ -125,9 +125,10 @@ class _Rows(NamedTuple):
 def _draw_from_rows(
     walk: TorchWalk, fanout: int, kept: Kept, frontier: Frontier, eligible: Eligible, keys: HopKeys, *, weigh: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """[rows, fanout] ranks among the eligible edges of nodes with more than `fanout`, and Horvitz-Thompson weights.
+    """[rows, fanout] ranks among the eligible edges of nodes with more than `fanout` edges, with their weights.
 
-    Each row has picks from the eligible edges of the pool row, then the residual draw from the other edges.
+    The weights are Horvitz-Thompson weights. Each row has picks from the eligible edges of the pool row, then the
+    residual draw from the other edges.
     """
     rows = _rows(walk, kept, frontier, weigh=weigh)
     held, counts = _held(rows, eligible)
@@ -178,7 +179,7 @@ def _rows(walk: TorchWalk, kept: Kept, frontier: Frontier, *, weigh: bool) -> _R
     # One sort of all edges by score replaces the CPU's heap per row, whose branches would diverge on a GPU.
     order = order_in_rows(edges.rows, scores, ids)
     less = edges.counts > kept.few
-    # size + 1 selects no position, for rows that contain all edges.
+    # For rows that contain all edges, size + 1 selects no position.
     places = torch.where(less[edges.rows], spread(edges.counts)[1], kept.size + 1)
     last, after = order[places == kept.size - 1], order[places == kept.size]
     positions, _ = edges.positions[order[places < kept.size]].reshape(-1, kept.size).sort(1)
@@ -256,7 +257,7 @@ class HopDraws:
 
     @property
     def skips_zeros(self) -> bool:
-        """Whether edges of weight 0 are excluded. If all edges are taken, they are included."""
+        """Whether edges of weight 0 are excluded. If all edges are taken, edges of weight 0 are included."""
         return self.walk.skips_zeros and self.fanout != EVERY
 
     def draw_edges(self, frontier: Frontier, eligible: Eligible) -> Drawn:
@@ -363,7 +364,7 @@ def _least(edges: Candidates, k: int, scores: tuple[Tensor, ...], *, weigh: bool
 
 
 def _with_replacement(edges: Candidates, k: int, keys: Tensor, *, skips_zeros: bool) -> _Picks:
-    """k draws from each row, with probability proportional to weight, and none from a row of weight 0.
+    """k draws from each row, with probability proportional to weight, and none from a row whose weights are all 0.
 
     If `skips_zeros`, all candidates have positive weight, and a row of at most k candidates takes each of them once.
     """

@@ -132,9 +132,9 @@ class Eligible(NamedTuple):
         return self._replace(starts=starts, counts=counts, listed=listed)
 
     def ranks(self, rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """The ranks of positions among the eligible edges of their rows, and whether each of them is eligible.
+        """The ranks of positions among the eligible edges of their rows, and whether each position is eligible.
 
-        `positions` are [rows, n].
+        `positions` has shape [rows, n].
         """
         before = torch.zeros_like(rows)[:, None]
         inside_any, ranks = torch.zeros_like(positions, dtype=torch.bool), torch.zeros_like(positions)
@@ -162,7 +162,7 @@ class Eligible(NamedTuple):
 
 
 def stretches(walk: TorchWalk, frontier: Frontier, limits: Limits | None) -> Eligible:
-    """The ranges of edges within the time bounds of each node's tree. Edge ends and births are not checked yet."""
+    """The ranges of edges within the time bounds of each node's tree. End times and birth times are not checked yet."""
     start, end = walk.indptr[frontier.nodes], walk.indptr[frontier.nodes + 1]
     if limits is None or walk.time is None:
         return Eligible(walk.held, start[None], (end - start)[None])
@@ -242,7 +242,7 @@ def candidates(walk: TorchWalk, eligible: Eligible) -> Candidates:
 
 # Conditions that no range can express are checked edge by edge, for all edges of a chunk at once.
 def _visible(walk: TorchWalk, positions: Tensor, limits: Limits | None, trees: Tensor | None) -> Tensor:
-    """[edges] whether each edge has not ended, and leads to a node that is born by then."""
+    """[edges] whether each edge has not ended, and leads to a node that has been born."""
     kept = torch.ones_like(positions, dtype=torch.bool)
     if limits is None or trees is None:
         return kept
@@ -256,7 +256,7 @@ def _visible(walk: TorchWalk, positions: Tensor, limits: Limits | None, trees: T
 def _hidden(
     walk: TorchWalk, hidden: Hidden, nodes: Tensor, positions: Tensor, limits: Limits | None, trees: Tensor | None
 ) -> Tensor:
-    """[edges] whether each edge is excluded. Disjoint trees do not exclude edges before the seed's time."""
+    """[edges] whether each edge is excluded. A disjoint tree does not exclude edges before its seed's time."""
     far = walk.indices[positions].to(torch.int64)
     outward: Tensor | bool = walk.relation.direction == "OUT"
     if walk.outward is not None:

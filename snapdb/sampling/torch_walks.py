@@ -1,4 +1,4 @@
-"""Relations on a torch device: logical rows as flat arrays, with the columns that draws read, copied there once."""
+"""Relations on a torch device: logical rows as flat arrays, and the columns that draws read, all copied once."""
 
 import warnings
 from collections.abc import Mapping
