@@ -1,4 +1,4 @@
-"""The scheduler. For each database, one process is the leader and starts scheduled runs; others wait to take over."""
+"""The scheduler. Each database has one leader, which starts scheduled runs. Other processes wait to take over."""
 
 from snapdb.daemon.serve import serve
 

@@ -1,11 +1,11 @@
 r"""The scheduler's clock, its intervals in seconds, and its log, which has one line per event, as text or as JSON.
 
-A line of text has the time in UTC, the level, the event and its fields. A value with characters other than letters,
+A text line contains the UTC time, the level, the event and its fields. A value with characters other than letters,
 digits and `_.:,/@%+-` is written as a JSON string, so an event is always one line::
 
     2026-11-22T03:00:00.312Z INFO run.end task=nightly run=7 attempt=1 state=ok rows=1000 bytes=48113 seconds=0.31
 
-A line of JSON is an object with `time`, `level`, `event` and the fields. docs/schedule.md lists the events with their
+A JSON line is an object with `time`, `level`, `event` and the fields. docs/schedule.md lists the events with their
 levels and fields, which are stable across versions.
 """
 
@@ -26,8 +26,8 @@ class Clock:
     """The machine's wall clock and monotonic clock, and a wait that another thread or a signal can interrupt."""
 
     def __init__(self) -> None:
-        # The self-pipe trick instead of a threading.Event: a signal handler may write to the pipe while the main thread
-        # waits for it, whereas it could deadlock on the lock of an Event.
+        # The self-pipe trick is used instead of a threading.Event, because a signal handler can write to the pipe while
+        # the main thread waits for it, but could deadlock on an Event's lock.
         self._read, self._write = os.pipe()
         os.set_blocking(self._read, False)
         os.set_blocking(self._write, False)
@@ -77,12 +77,12 @@ class Intervals(NamedTuple):
     poll: float = 1.0
     """The longest wait between two loads of the state. A load detects tasks that other processes created or changed."""
     gap: float = 10.0
-    """The delay or clock jump beyond which the time in between counts as time without a leader, because the clock was
-    set, or the machine or the scheduler was suspended."""
+    """The minimum delay or clock jump that counts as time without a leader. The clock was set in the meantime, or the
+    machine or the scheduler was suspended."""
     orphan_check: float = 2.0
     """The interval between two checks for runs whose process has died."""
     kill: float = 10.0
-    """The time between a request to stop a run and killing its process."""
+    """The time between asking a run to stop and killing its process."""
 
 
 LogFormat = Literal["text", "json"]

@@ -1,4 +1,4 @@
-"""The leader's event loop: loads the state, starts due runs or records why they are missed, records how runs end."""
+"""The leader's event loop: loads the state, starts due runs or records why they are missed, and records ends."""
 
 import sqlite3
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ class _Claim(NamedTuple):
 
     task: Task
     was: int
-    """The time up to which fire times were settled before."""
+    """The time up to which fire times had been settled."""
     considered: int
     """The time up to which fire times are settled from now on."""
     missed: tuple[tuple[int, str], ...]
@@ -58,7 +58,7 @@ def _claim(catalog_db: CatalogDb, holder: str, decision: _Claim, now: int) -> Ta
 
 
 def _again(catalog_db: CatalogDb, holder: str, task: Task, failed: TaskRun, now: int) -> TaskRun:
-    """Start the next attempt of a failed run; errors as in `_claim`, and run-lost if it no longer waits for a retry."""
+    """Start a failed run's next attempt. Raises the errors of `_claim`, or run-lost if it no longer waits for one."""
     with catalog_db.writing(counted=False) as connection:
         check_leader(connection, holder)
         _check_idle(connection, task, waits=False)
@@ -82,7 +82,7 @@ def _resume(catalog_db: CatalogDb, holder: str, task: Task, anchor: int | None, 
 
 
 def _check_idle(connection: sqlite3.Connection, task: Task, *, waits: bool) -> None:
-    """Raise CommitConflict if a run of the task is in progress, or with `waits` if one waits for a retry."""
+    """Raise CommitConflict if a run of the task is in progress, or, with `waits`, if one waits for a retry."""
     query = "SELECT 1 FROM runs WHERE task = ?1 AND state = 'running'"
     if waits:
         query += " UNION ALL SELECT 1 FROM runs WHERE task = ?1 AND retry IS NOT NULL"
@@ -130,9 +130,9 @@ def _tasks(connection: sqlite3.Connection) -> dict[int, Task]:
 def _decide_start(task: Task, was: int, awake_since: int, now: int, busy: str | None, free: bool) -> _Claim | None:
     """Return a claim on the due fire times after `was` that can be settled now, or None if none can.
 
-    Suppose that the previous run of the task is still active. With overlap = skip, a fire time that came due under a
-    leader is then missed, and with overlap = queue it waits for the end of that run. A fire time of a catch-up, which
-    came due earlier, waits under both policies. All fire times wait for a free worker.
+    If the task's previous run is still active, the overlap policy applies to fire times that came due under a leader:
+    with skip, they are missed, and with queue, they wait for that run to end. Catch-up fire times, which came due
+    earlier, wait under both policies. All fire times wait for a free worker.
 
     Args:
         task: The task.
@@ -169,9 +169,9 @@ def _missed(decision: Decision) -> list[tuple[int, str]]:
 
 _SECOND = 1_000_000
 _RETRY_AT_MOST = 61 * _SECOND
-"""The longest wait for a retry, in microseconds. A longer one means that the clock was set back."""
+"""The longest wait for a retry, in microseconds. A longer wait means that the clock was set back."""
 _LATE = 60.0
-"""The minimum delay in seconds of a start that is logged as a warning. Runs longer than their period queue up."""
+"""The delay in seconds from which a late start is logged as a warning. Runs longer than their period queue up."""
 _LISTED = 5
 """The maximum number of missed fire times that are logged individually."""
 _MOST = 30.0
@@ -184,7 +184,7 @@ _Key = tuple[int, int, int]
 
 
 class Loop:
-    """One term of a leader, as a single-threaded event loop: `step` does everything that is due."""
+    """One term of a leader, as a single-threaded event loop. `step` does everything that is due."""
 
     def __init__(
         self, catalog_db: CatalogDb, pool: WorkerPool, clock: Clock, intervals: Intervals, log: Log, holder: str
@@ -225,7 +225,8 @@ class Loop:
         except CommitConflict as moved:
             if moved.code == "leader-lost":
                 raise
-            # Exponential backoff. Another process changed the task; the next load of the state will include the change.
+            # Exponential backoff. Another process changed the task, and the next load of the state will include the
+            # change.
             self._patience = min(max(0.02, 2 * self._patience), self._intervals.poll)
             wait = self._patience
         except (SnapdbError, OSError, sqlite3.Error) as error:
@@ -298,7 +299,7 @@ class Loop:
         return max(0.0, min(self._intervals.poll, (soonest - self._clock.now()) / _SECOND))
 
     def _begin_due(self, task: Task, cursor: int, busy: str | None, now: int) -> int | None:
-        """Settle due fire times as far as possible; return the next one, or None if an event must happen first."""
+        """Settle due fire times if possible, and return the next one, or None if an event must happen first."""
         free = self._pool.free() > 0
         why = task, cursor, busy, self._awake_since, free
         # Skip hundreds of fire times that wait for a worker, which would otherwise be examined again at each step.
@@ -359,7 +360,7 @@ class Loop:
         return task, cursor, next_firing(task.schedule, cursor)
 
     def _resume_after_jump(self, task: Task, cursor: int, now: int) -> bool:
-        """Move a task's cursor back if the clock was set back and left it in the future; return whether it moved."""
+        """Move a task's cursor back if setting the clock back left it in the future. Return whether it moved."""
         considered, anchor = after_a_jump(task.schedule, cursor, now)
         if considered == cursor:
             return False

@@ -1,4 +1,4 @@
-"""The scheduler as a foreground process: waits for leadership, starts scheduled runs as leader, notifies systemd."""
+"""The scheduler as a foreground process: waits for leadership, starts scheduled runs as leader and notifies systemd."""
 
 import os
 import signal
@@ -43,7 +43,7 @@ class _Heartbeat:
     def lost(self) -> str | None:
         """Return the reason why this process is no longer the leader, or None while it is.
 
-        A leader whose heartbeats fail counts as dead here too, as it does for other processes.
+        A leader whose heartbeats fail considers itself dead, as other processes do.
         """
         if self._deposed:
             return "another scheduler took over"
@@ -53,7 +53,7 @@ class _Heartbeat:
         return f"no heartbeat could be written for {silent:.0f} s" if silent >= self._intervals.lease_ttl else None
 
     def stop(self, *, resign: bool = False) -> None:
-        """Stop the heartbeats. The lease then expires, or with `resign` is released so others can lead immediately."""
+        """Stop the heartbeats. The lease then expires, or is released immediately with `resign`."""
         self._stopped.set()
         self._thread.join(self._clock.real(self._intervals.lease_ttl))
         if not self._thread.is_alive():  # otherwise the thread still waits for a lock and uses the connection
@@ -95,8 +95,8 @@ class _LeaseHolder:
         leader = LeaderLease(self._catalog_db).read()
         if leader is None or leader.holder == self._mine:
             return self._campaign(now, leader)
-        # If this process was stopped too, as on a suspended machine, the leader gets its whole lease again, because its
-        # heartbeats may only now continue.
+        # If this process was suspended too, for example with the machine, the leader gets a full lease again, because
+        # its heartbeats may resume only now.
         slept, self._polled = now - self._polled > max(self._intervals.lease_ttl / 2, 2 * self._intervals.poll), now
         if self._seen is None or self._seen.holder != leader.holder:
             self._log.info("leader.waits", holder=leader.holder, host=leader.host, pid=leader.pid)
@@ -152,7 +152,7 @@ def serve(
         grace: The number of seconds that runs have to finish after a signal, before they are rolled back. A second
             signal rolls them back immediately.
         log_format: The format of the log.
-        clock: The clock, and how to wait for it, or None for the machine's clock.
+        clock: The clock, which also provides waiting, or None for the machine's clock.
         intervals: The scheduler's intervals, or None for the defaults.
         worker: The command that starts a worker. The path of the database and the id of this process are appended to
             it.
@@ -276,7 +276,7 @@ class _Daemon:
         self._log.info("daemon.stop", why=why, finished=finished, rolled_back=rolled_back)
 
     def _finish(self, loop: Loop, heartbeat: _Heartbeat, grace: float) -> tuple[int, int]:
-        """Wait for runs; return how many finished, and how many were stopped."""
+        """Wait for runs, and return how many finished and how many were stopped."""
         finished = rolled_back = 0
         stop = self._clock.monotonic() + grace
         last = stop + 2 * self._intervals.kill

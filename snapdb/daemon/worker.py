@@ -1,7 +1,7 @@
 """A worker process, which performs runs for the scheduler: `python -m snapdb.daemon.worker DB PARENT`.
 
-It reads runs from stdin, and writes the outcome of each run to stdout. It ends immediately when the scheduler does,
-which is safe: finished statements are recorded, and unfinished ones leave nothing behind.
+It reads runs from stdin, and writes the outcome of each run to stdout. It exits as soon as the scheduler exits. This is
+safe, because finished statements are recorded and unfinished statements leave no trace.
 """
 
 import ctypes
@@ -105,9 +105,10 @@ def _listen(requests: BinaryIO, jobs: _Jobs) -> None:
                     jobs.put(None)
                     return
     except Exception:
-        with suppress(Exception):  # there may be too little memory for it
+        with suppress(Exception):  # there may not be enough memory for it
             traceback.print_exc()
-    # The scheduler no longer exists, or waits for a run that could not be read. In both cases, end this process.
+    # Either the scheduler no longer exists, or it waits for a run that could not be read. End this process in both
+    # cases.
     os._exit(_ORPHANED)
 
 

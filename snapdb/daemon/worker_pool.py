@@ -125,7 +125,7 @@ class _WorkerProcess:
         return self._process.poll() is None
 
     def how_it_ended(self) -> str:
-        """Return a text on how the process ended, such as "ended by signal 9". The process must have ended."""
+        """Return a description of how the process ended, such as "ended by signal 9". The process must have ended."""
         self.wait(0)
         code = self._process.returncode
         if code >= 0:
@@ -205,7 +205,7 @@ class WorkerPool:
         """Run ends that have not been returned yet."""
         self._numbers = 0
         self._again: float | None = None
-        """When another worker may be started ahead of need, or None for immediately."""
+        """The monotonic time from which a worker may be started ahead of need, or None for immediately."""
 
     def warm(self) -> None:
         """Keep a worker ready, so that the first run need not wait for its imports.
@@ -219,7 +219,7 @@ class WorkerPool:
         self._again = now + _IDLE
         try:
             self._spawn()
-        except OSError as error:  # no more processes, or no more memory
+        except OSError as error:  # the system has no processes or memory left
             self._log.error("error", error=f"no worker could be started ({error.strerror})", code=None)
 
     def free(self) -> int:
@@ -233,7 +233,7 @@ class WorkerPool:
         try:
             worker = next((worker for worker in self._workers if worker.job is None and not worker.retiring), None)
             (worker or self._spawn()).perform(_Job(task, run, deadline))
-        except OSError as error:  # no more processes, or no more memory
+        except OSError as error:  # the system has no processes or memory left
             self._over.append(Died(run, f"no worker could be started ({error.strerror})"))
 
     def ended(self) -> list[Ended | Died]:

@@ -67,7 +67,7 @@ def _read(line: str, variables: Mapping[str, Any]) -> _MagicOptions:
     options: dict[str, Any] = {}
     parameters: dict[str, Any] = {}
     rest = line.strip()
-    # A double hyphen and a blank begin an SQL comment, not an option.
+    # A double hyphen and a blank start an SQL comment, not an option.
     while rest.startswith("-") and not rest.startswith("--  ") and not re.match(r"--\s", rest):
         word, rest = _word(rest)
         name, equals, value = word.partition("=")

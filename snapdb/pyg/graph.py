@@ -32,7 +32,7 @@ class PygGraph:
     relations: Mapping[EdgeType, Relation]
     """PyG's edge type → the sampled relation."""
     single: bool
-    """Whether PyG uses no types, as for a Data or a snapshot with one vertex type and one edge type."""
+    """Whether the graph has no types in PyG, like a Data or a snapshot with one vertex type and one edge type."""
     node_time: Mapping[str, Tensor] = field(default_factory=dict)
     """Node type → [nodes] int64, the time from which each node exists, for the types with times."""
 
@@ -191,7 +191,7 @@ def _times(
         return {}, {}
     of_nodes = {kind: store for kind, store in nodes.items() if name in store}
     of_edges = {edge: store for edge, store in edges.items() if name in store}
-    if isinstance(data, Data):  # both are the same store, and PyG distinguishes them by length
+    if isinstance(data, Data):  # nodes and edges share one store, so lengths distinguish them
         of_nodes = of_nodes if of_nodes and data.is_node_attr(name) else {}
         of_edges = of_edges if of_edges and not of_nodes and data.is_edge_attr(name) else {}
     if bool(of_nodes) == bool(of_edges):

@@ -1,4 +1,4 @@
-"""PyG's NeighborLoader and LinkNeighborLoader over snapdb. Threads prefetch batches, which a seed determines."""
+"""PyG's NeighborLoader and LinkNeighborLoader over snapdb. Threads prefetch batches, and a seed determines them."""
 
 import copy
 from abc import abstractmethod
@@ -92,12 +92,12 @@ def loader(
     input_time: Tensor | None = None,
     **options: Unpack[LoaderOptions],
 ) -> NeighborLoader:
-    """Return a NeighborLoader that samples with snapdb. Its arguments and the fields of its batches are PyG's.
+    """Return a NeighborLoader that samples with snapdb. Its arguments and batch fields are PyG's.
 
     The same `seed` produces the same batches with any number of threads. Each iteration is one epoch.
 
     Args:
-        data: A Data or HeteroData of PyG, whose edges are copied now, or the result of `snapdb.pyg.open`.
+        data: A PyG Data or HeteroData, whose edges are copied immediately, or the result of `snapdb.pyg.open`.
         num_neighbors: The number of neighbours per hop, or a mapping of edge types to numbers. -1 includes all
             neighbours.
         input_nodes: The seeds: a mask, node indices, or (node type, mask or indices). None uses all nodes.
@@ -131,13 +131,13 @@ def link_loader(
     neg_sampling: NegativeSampling | str | None = None,
     **options: Unpack[LoaderOptions],
 ) -> LinkNeighborLoader:
-    """Return a LinkNeighborLoader that samples with snapdb. Its arguments and the fields of its batches are PyG's.
+    """Return a LinkNeighborLoader that samples with snapdb. Its arguments and batch fields are PyG's.
 
     Negatives are drawn as in PyG: from any two nodes or any destination, including true neighbours. They differ from
     epoch to epoch, and depend only on the seed. As in PyG, batches also sample the seed edges.
 
     Args:
-        data: A Data or HeteroData of PyG, whose edges are copied now, or the result of `snapdb.pyg.open`.
+        data: A PyG Data or HeteroData, whose edges are copied immediately, or the result of `snapdb.pyg.open`.
         num_neighbors: The number of neighbours per hop, or a mapping of edge types to numbers. -1 includes all
             neighbours.
         edge_label_index: The seed edges: [2, edges], an edge type, or (edge type, [2, edges]). None uses all edges.
@@ -188,7 +188,7 @@ class _Threaded:
         start(stores, sampling.num_neighbors, seeds, neighbor_sampler=draws, time_attr=time, **labels, **passed)
         _check_lengths(labels, len(self.dataset))
         self._options, self._draws, self._epoch = options, draws, 0
-        draws.open_for(self.input_data.input_type)  # raises errors in the options now instead of at the first batch
+        draws.open_for(self.input_data.input_type)  # reports invalid options now instead of at the first batch
 
     def __repr__(self) -> str:
         return f"Loader({len(self.batch_sampler)} batches, epoch {self._epoch}, seed {self._options.seed})"

@@ -143,7 +143,7 @@ class LoaderOptions(TypedDict, total=False):
     custom_cls: Any
     neg_sampling_ratio: float | None
     persistent_workers: bool
-    """Ignored or raises an error, like the arguments below."""
+    """Has no effect, because threads build the batches."""
     filter_per_worker: bool | None
     timeout: float
     in_order: bool
@@ -170,7 +170,7 @@ _UNSUPPORTED = {
 }
 _KNOWN = _SAMPLING | frozenset(LoaderOptions.__annotations__)
 _PASSED = _KNOWN - _SAMPLING - _RUNNING - _IGNORED - _UNSUPPORTED.keys()
-"""Options that are passed on to the loaders of PyG and torch."""
+"""Options that are passed to the loaders of PyG and torch."""
 
 
 class ParsedOptions(NamedTuple):

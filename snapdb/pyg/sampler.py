@@ -207,7 +207,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes have no t
         *,
         ordinals: Tensor | None = None,
     ) -> SamplerOutput | HeteroSamplerOutput:
-        """Return the output of PyG's samplers: seeds first, by type. With disjoint trees, each seed is a root."""
+        """Return the output in PyG's form: seeds first, by type. With disjoint trees, each seed is a root."""
         graph = self.neighbourhoods.graph
         by_type = seeds if isinstance(seeds, Mapping) else {graph.node_types[0]: seeds}
         entry = self._entry({name: _numbers(ids) for name, ids in by_type.items()}, times, ordinals)

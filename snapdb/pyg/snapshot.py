@@ -33,13 +33,13 @@ from snapdb.types import EdgeType, Relation
 def open(db: Database, snapshot: str, *, reverse: bool = False) -> SnapshotGraph:  # noqa: A001  # snapdb.pyg.open
     """Open a snapshot as a feature store and a graph store for PyG's loaders.
 
-    The files of the snapshot are kept until the result is closed.
+    The snapshot's files are kept until the result is closed.
 
     Args:
         db: The database.
         snapshot: The name of the snapshot.
         reverse: Whether to add the reverse of each edge type, as (destination, 'rev_' + edge, source). ToUndirected
-            does the same to a HeteroData, but here edge features are not copied.
+            does the same for a HeteroData, but edge features are not copied here.
 
     Returns:
         The snapshot. Close it, or use it as a context manager.
@@ -134,7 +134,7 @@ class SnapshotGraph:
         return batch
 
     def ids(self, nodes: Tensor, node_type: str | None = None) -> pa.Array:
-        """Return your own keys of nodes, such as the nodes in a batch's `n_id`.
+        """Return your own keys for nodes, such as the nodes in a batch's `n_id`.
 
         Args:
             nodes: [n] dense ids.

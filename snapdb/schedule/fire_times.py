@@ -33,12 +33,13 @@ class _OffsetPeriod(NamedTuple):
     offset: int
     """The number of seconds by which clocks are ahead of UTC."""
     shown: int
-    """The wall-clock time that clocks had reached before the period. In spring, the wall-clock times between it and the
-    start of the period are skipped. In autumn, those between the start and it are shown again."""
+    """The wall-clock time that clocks had reached before the period. In spring, the wall-clock times between this time
+    and the start of the period are skipped. In autumn, the wall-clock times between the start and this time are shown
+    again."""
 
 
 def _offset_periods(zone: str, after: int) -> Iterator[_OffsetPeriod]:
-    """Yield the UTC-offset periods that end after a time, in order and without gaps, also split at year ends.
+    """Yield the UTC-offset periods that end after a time, in order, without gaps, and split at year ends.
 
     >>> berlin = _offset_periods("Europe/Berlin", 1_806_195_600 - 1)  # 28 March 2027, 01:00 UTC
     >>> [(each.offset, each.shown - each.start - each.offset) for each in (next(berlin), next(berlin))]
@@ -110,7 +111,7 @@ def _cron_firings(line: str, zone: str, after: int) -> Iterator[int]:
                 yield fires
                 last = fires
         else:
-            return  # the line names no day in the next 50 years
+            return  # the line matches no day in the next 50 years
 
 
 def _cron_count(line: str, zone: str, after: int, until: int) -> int:
@@ -233,7 +234,7 @@ def after_a_jump(schedule: Schedule, considered: int, now: int) -> tuple[int, in
 _SECOND = 1_000_000
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST = (datetime(9999, 1, 1, tzinfo=UTC) - _1970) // timedelta(microseconds=1)
-"""The end of fire times, which no clock reaches."""
+"""The upper limit of fire times. No clock reaches it."""
 
 
 def firings(schedule: Schedule, after: int) -> Iterator[int]:
@@ -325,10 +326,10 @@ class Decision(NamedTuple):
     missed: tuple[tuple[int, str], ...]
     """The fire times that do not run, with reasons, oldest first."""
     older: _Older | None
-    """The missed fire times before all of those in `missed`, or None."""
+    """The missed fire times that are older than those in `missed`, or None."""
     considered: int
     """The time up to which this decision covers fire times. It is earlier than now if more fire times run than one
-    decision covers. In that case, decide again from here."""
+    decision covers. In that case, call `decide` again from this time."""
 
 
 def decide(

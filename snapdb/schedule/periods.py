@@ -67,10 +67,10 @@ def kept(snapshots: Sequence[tuple[int, bool]], retention: Retention, now: int) 
     """Return why each snapshot is kept, or None. A snapshot is its time, and whether its version is tagged.
 
     Times are microseconds since 1970 UTC, days are days in UTC, and weeks are ISO 8601 weeks. A rule applies to the
-    snapshots that are younger than its length, where months are calendar months. The rule `all` keeps them all,
-    and the other rules keep the newest one of each day, week, month or year. Of snapshots with the same time, the last
-    one in the sequence is the newest. The newest of all snapshots is always kept. If several reasons apply, the first
-    one is returned: rules in the order of their declaration, then the tag.
+    snapshots that are younger than its length, where months are calendar months. The rule `all` keeps all of them, and
+    each other rule keeps the newest snapshot of each day, week, month or year. If several snapshots have the same time,
+    the last one in the sequence counts as the newest. The newest snapshot of all is always kept. If several reasons
+    apply, the first one is returned: rules in the order of their declaration, then the tag.
 
     >>> from snapdb.types import Period
     >>> days = Retention((Rule("daily", Period(0, 7, 0), "7 days"),), keep_tagged=True)
@@ -102,6 +102,6 @@ def _chosen(rule: Rule, younger: list[int], snapshots: Sequence[tuple[int, bool]
 
 
 def _why(rule: Rule) -> str:
-    """Return the text of the reason for which a rule keeps a snapshot."""
+    """Return the reason why a rule keeps a snapshot, as text."""
     length = f"{rule.keeps} '{rule.text}'"
     return length if rule.keeps == "all" else f"the last of its {_NAMES[rule.keeps]}, {length}"

@@ -108,7 +108,7 @@ class Passes:
     layers: Layers
     """The layers of the model."""
     folder: Path
-    """The directory for the state files, which have no names and are removed when they are no longer open."""
+    """The directory for the state files. They have no names, and the system removes them when they are closed."""
     transform: Callable[[Any], Any] | None
     """A function that is applied to the features before the first layer, or None."""
     threads: int | None

@@ -11,10 +11,10 @@ _EPSILON = 1e-8
 
 
 class Adam:
-    """Adam (Kingma and Ba, 2015). Its steps equal those of `torch.optim.Adam` bit for bit: torch computes each step.
+    """Adam (Kingma and Ba, 2015). Its steps equal those of `torch.optim.Adam` bit for bit, because torch computes them.
 
-    The constructor of `torch.optim.Adam` imports `torch._dynamo`, which takes two seconds of processor time in each
-    process and is not needed without torch.compile.
+    The constructor of `torch.optim.Adam` imports `torch._dynamo`, which takes two seconds of CPU time in each process
+    and is not needed without torch.compile.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], *, lr: float, weight_decay: float = 0.0) -> None:
@@ -26,7 +26,7 @@ class Adam:
         self._squares: list[Tensor] = [torch.zeros_like(mean) for mean in self._means]
         """The running means of the squared gradients."""
         self._steps: list[Tensor] = [torch.tensor(0.0) for _ in self._means]
-        """The number of steps per parameter, on the CPU. Parameters without a gradient are not stepped."""
+        """The number of steps per parameter, on the CPU. Parameters without a gradient are not updated."""
 
     def zero_grad(self) -> None:
         """Clear the gradients of all parameters."""
