@@ -236,7 +236,7 @@ class CacheBudget:
             self._left.clear()
 
     def _reserve(self, cache: Cache, sharers: int) -> Reservation:
-        """Return a reservation of one sharer's part of the cache's memory, or less if less is unreserved."""
+        """Reserve one sharer's part of the cache's memory, or all unreserved memory if that is less."""
         if cache.room is None:
             return Reservation(cache, sharers, None)
         reserved = self._reserved.get(cache.id, 0)
