@@ -23,6 +23,7 @@ class SqlType(NamedTuple):
         (True, 'VARCHAR')
         """
         plain = self.name.removeprefix("U") if self.name != "UUID" else self.name
+        # A list of timestamps or ENUMs must not be mistaken for a scalar of that family.
         if "[" in self.name:
             return self.name
         if plain in _INTEGERS:

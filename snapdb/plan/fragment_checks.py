@@ -139,6 +139,7 @@ def _values(sql_engine: SqlEngine, argument: Sequence[Token], text: str, paramet
     names = {token.text[1:] for token in argument if token.kind == "parameter"}
     known = {n: v for n, v in parameters.items() if n in names} if isinstance(parameters, Mapping) and names else None
     try:
+        # DuckDB evaluates constant expressions such as 'a' || '.csv', which would otherwise hide a path.
         with sql_engine.session() as session:
             return list(_flat(session.rows(f"SELECT ({text})", known)))
     except SnapdbError:

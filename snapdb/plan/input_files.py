@@ -92,6 +92,7 @@ def _by_name(
     """Match columns by name, regardless of case and order. Exactly the wanted columns must be present."""
     table, wanted = file.table, file.wanted
     named = {name.lower(): name for name in names}
+    # A misspelt column in the file must not silently become NULL in the table.
     if missing := [w for w in wanted if w.lower() not in named]:
         hint = did_you_mean(missing[0], names) or f"; its columns are {', '.join(names)}"
         raise BindError(

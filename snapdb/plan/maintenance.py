@@ -138,6 +138,7 @@ def _bind_expire(statement: ExpireSnapshots, context: BindContext) -> ExpirePlan
     for tag in VersionHistory(context.store.catalog_db).tags():
         names.setdefault(tag.version, tag.name)
     samplers = {sampler.snapshot.lower(): sampler.name for sampler in context.catalog.samplers.values()}
+    # RETAIN LAST counts per graph, so a graph with frequent snapshots does not expire those of another graph.
     newest = _newest_ids(snapshots, statement.last or 0)
     decisions = []
     for snapshot in snapshots:

@@ -83,6 +83,7 @@ def find_event_time(table: Table, name: Name) -> Column:
     """Return the column with that name. Raises BindError if its type cannot be an event time."""
     column = find_column(table, name)
     if not SqlType(column.type).is_event_time():
+        # A floating-point time is usually Unix time, which a cast to TIMESTAMP would not convert.
         wanted = f"CAST({column.name} AS TIMESTAMP)"
         if column.type in ("DOUBLE", "FLOAT"):
             wanted = f"to_timestamp({column.name})"

@@ -121,6 +121,7 @@ class BindContext:
             else:
                 table = self.catalog.tables.get(count.name.identifier.lower())
             if table is not None:
+                # DuckDB names the column count_star() without an alias, so the constant needs the same name.
                 name = '"count_star()"' if count.alias is None else count.alias.text
                 yield count.span, f"{table.rows}::BIGINT AS {name}"
 
@@ -204,6 +205,7 @@ class BindContext:
 
     def had_runs(self, name: str) -> bool:
         """Return whether runs of a task with this name are recorded, including runs of dropped tasks."""
+        # SQLite's lower() folds only ASCII, so names are folded in Python.
         names = self.store.catalog_db.rows("SELECT DISTINCT name FROM runs")
         return name.lower() in {row["name"].lower() for row in names}
 

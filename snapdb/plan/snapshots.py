@@ -190,6 +190,7 @@ def _reduced(graph: PropertyGraph, elements: Sequence[Name]) -> PropertyGraph:
             )
         for element in meant:
             ends = {element.source, element.destination} if isinstance(element, EdgeElement) else set()
+            # An edge without its end types could not be sampled, so they are included.
             wanted |= {element.name, *ends}
     return replace(
         graph,
@@ -216,6 +217,7 @@ def _check_tables(
 def _pin(statement: CreateSnapshot) -> Pin:
     """Return the parts that REFRESH resolves again: the newest version or a tag, and a window to the latest event."""
     at, bound = statement.at, statement.event_time
+    # Only a TAG can move to another version. VERSION and TIMESTAMP are pinned for good.
     tag = scan(at.value.text)[0].string_value if at is not None and at.kind == "TAG" else None
     trails = isinstance(bound, WindowBound) and bound.ending is None
     length = bound.length.text if isinstance(bound, WindowBound) and trails else None

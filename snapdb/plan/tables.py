@@ -341,6 +341,7 @@ def _bind_update(statement: Update, context: BindContext) -> UpdatePlan:
         places[column.name] = place
         new_value = default_value(column) if value.text.upper() == "DEFAULT" else context.bind_query(value)
         values += ["(", new_value, f'\n) AS "snapdb set {place}", ']
+    # Generated names cannot collide with the user's columns in the outer SELECT.
     kept = ", ".join(f'{name}.{quote(c.name)} AS "snapdb was {i}"' for i, c in enumerate(table.columns))
     new = [
         f'"snapdb set {places[c.name]}"' if c.name in places else f'"snapdb was {i}"'

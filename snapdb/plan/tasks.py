@@ -111,6 +111,7 @@ def _bind_alter_task(statement: AlterTask, context: BindContext) -> Plan:
 
 def _schedule(context: BindContext, schedule: ScheduleTree, created: int) -> Schedule:
     """Bind the schedule. Intervals start at the second of creation."""
+    # Placeholders such as {time} have a resolution of one second, so scheduled times are whole seconds.
     anchor = created - created % _SECOND
     if schedule.every is None:
         assert schedule.cron is not None

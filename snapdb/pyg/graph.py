@@ -171,6 +171,7 @@ def _ends(edge: EdgeType, store: Any, counts: Mapping[str, int]) -> Int64s:
         )
     if index is None:
         return np.empty((2, 0), np.int64)
+    # edge_index can be a subclass of Tensor, such as PyG's EdgeIndex, so it is converted to a plain tensor.
     ends = np.ascontiguousarray(torch.Tensor.numpy(index.detach().cpu().as_subclass(Tensor).to(torch.int64)))
     for row, side in zip(ends, ("source", "destination"), strict=True):
         count = counts[getattr(edge, side)]
@@ -214,6 +215,7 @@ def _weights(edges: Mapping[EdgeType, Any], name: str | None) -> dict[EdgeType, 
         )
     weights = {}
     for edge, store in edges.items():
+        # Kernels draw by float64 weights.
         values = store[name] if name in store else torch.ones(store.num_edges)
         weights[edge] = torch.as_tensor(values).detach().cpu().to(torch.float64).contiguous().numpy()
     return weights

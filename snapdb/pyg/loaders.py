@@ -63,6 +63,7 @@ class _Gathered(Tensor):
 
 def _gathered_from(data: Data | HeteroData) -> Data | HeteroData:
     """Return the same data, with node and edge columns as `_Gathered` views if their rows are contiguous."""
+    # A shallow copy, so that the user's data keeps its plain tensors.
     view = copy.copy(data)
     for stores, is_column in ((view.node_stores, "is_node_attr"), (view.edge_stores, "is_edge_attr")):
         for store in stores:
@@ -75,6 +76,7 @@ def _gathered_from(data: Data | HeteroData) -> Data | HeteroData:
 
 def _lies_in_rows(value: Any) -> bool:
     """Return whether numpy can read the rows."""
+    # numpy cannot view sparse tensors, other devices, tensors with gradients, or dtypes such as bfloat16.
     if not isinstance(value, Tensor) or value.layout != torch.strided or value.device.type != "cpu":
         return False
     return value.is_contiguous() and not value.requires_grad and value.dtype in _KNOWN
@@ -177,6 +179,7 @@ class _Threaded:
         sampling, passed, stores = options.sampling, dict(options.passed), data
         if isinstance(data, SnapshotGraph):
             draws, stores = data.drawing(sampling, options.seed), data.data
+            # Edge features are added before the user's transform, which may read them.
             passed["transform"] = partial(_then, data.with_edge_features, passed.get("transform"))
         else:
             graph = in_memory(data, sampling.time_attr, sampling.weight_attr)
@@ -203,6 +206,7 @@ class _Threaded:
         results: OrderedMap[Any, Data | HeteroData] = OrderedMap(
             self._batch, self._tasks(epoch), threads=threads, room=lambda under_way: ahead
         )
+        # If the consumer stops early, the threads must stop too.
         try:
             yield from results
         finally:
@@ -213,8 +217,10 @@ class _Threaded:
         count = len(self.dataset)
         order = torch.arange(count)
         if self._options.shuffle:
+            # The order depends only on the seed and the epoch, so torch's generator does not affect it.
             order = torch.from_numpy(shuffle(seed_order_key(self._options.seed, epoch), count))
         size = self.batch_size
+        # Rounded up, so that drop_last does not change the batch numbers of later epochs.
         whole = len(self.batch_sampler) if size is None else -(-len(self.sampler) // size)
         for index, places in enumerate(self.batch_sampler):
             yield epoch * whole + index, order[torch.as_tensor(places, dtype=torch.int64)]
@@ -228,6 +234,7 @@ class _Threaded:
 
     def _gathering(self) -> Self:
         """Return this loader with its current data, whose rows are gathered by snapdb."""
+        # The stores of a snapshot already gather their rows in snapdb.
         if not isinstance(self.data, Data | HeteroData):
             return self
         view = copy.copy(self)

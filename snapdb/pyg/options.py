@@ -93,6 +93,7 @@ class SamplingOptions:
             seed_type=seed_type,
             seed_query="",
             fanouts=fanouts,
+            # PyG's loader orders and divides the seeds, so batch_size and order have no effect.
             batch_size=1,
             seed=seed,
             order="IN ORDER",

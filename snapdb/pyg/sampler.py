@@ -90,6 +90,7 @@ class NeighborhoodSampler:
         """Return the sampler for seeds of a type and its scratch buffers. The first call checks weights and fanouts."""
         if seed_type not in self._open:
             spec = self.options.spec(self.graph, seed_type, self.seed)
+            # Two threads can get here at once. setdefault is atomic, so both use the same sampler.
             self._open.setdefault(seed_type, (numba_sampler(self.graph.view, spec), deque()))
         return self._open[seed_type]
 
@@ -103,6 +104,7 @@ class NeighborhoodSampler:
                     "add the edge type of the seeds to the graph",
                     code="pyg-argument",
                 )
+        # deque.pop is atomic, so no two threads get the same buffer.
         try:
             scratch = idle.pop()
         except IndexError:
@@ -193,6 +195,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes have no t
             key = fold_parts(self.neighbourhoods.seed, Domain.NEG, self.number)
             generator = torch.Generator().manual_seed(int(key) >> 1)
         source, destination = (graph.node_types[0],) * 2 if input_type is None else (input_type[0], input_type[-1])
+        # Dense ids can have gaps, so negatives are drawn only from existing nodes.
         return _KeyedNegatives(options, generator, {"src": graph.alive(source), "dst": graph.alive(destination)})
 
     def _whole(self, out: SamplerOutput | HeteroSamplerOutput) -> SamplerOutput | HeteroSamplerOutput:
@@ -211,6 +214,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes have no t
         graph = self.neighbourhoods.graph
         by_type = seeds if isinstance(seeds, Mapping) else {graph.node_types[0]: seeds}
         entry = self._entry({name: _numbers(ids) for name, ids in by_type.items()}, times, ordinals)
+        # Without a number, torch.manual_seed determines the draws, as for PyG's own sampler.
         number = int(torch.randint(2**62, ())) if self.number is None else self.number
         subgraph = self.neighbourhoods.draw(entry, number)
         return _single(graph, subgraph) if graph.single else _by_type(graph, subgraph)
@@ -253,6 +257,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes have no t
         if not self.disjoint:
             return None
         if self.neighbourhoods.options.time_attr is None:
+            # Without time_attr, the edges have no times either, so any seed time admits all of them.
             return np.zeros(count, np.int64)
         if times is None:
             times = self._own_times(seeds)

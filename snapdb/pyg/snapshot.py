@@ -121,6 +121,7 @@ class SnapshotGraph:
                 raise InputError(f"the snapshot has no {name}={given!r}; pass {name}={meant!r}", code="pyg-argument")
         if words.time_attr is not None:
             self._check_timed()
+        # As in PyG, times limit the draws only if time_attr is passed.
         graph = self.graph if words.time_attr else self.graph.timeless()
         return SnapSampler(NeighborhoodSampler(graph, words, seed))
 
@@ -173,6 +174,7 @@ class SnapshotGraph:
         alive = self.there(name)
         known = self.graph.view.keys[name].read(alive.numpy())
         column = keys if isinstance(keys, pa.Array | pa.ChunkedArray) else pa.array(np.asarray(keys))
+        # index_in requires equal types, but keys from Python are int64 or string whatever the column's type.
         places = pc.index_in(column.cast(known.type), value_set=known)
         if places.null_count:
             missing = column.filter(pc.is_null(places))[:3].to_pylist()
@@ -281,6 +283,7 @@ class SnapshotFeatures(FeatureStore):  # type: ignore[misc]  # PyG's classes hav
         for name in graph.node_types:
             named = dict(view.node_features.get(name, {}))
             if name in view.targets:
+                # A feature named y takes precedence over the target.
                 named.setdefault(_TARGET, view.targets[name])
             for label, feature in named.items():
                 self._nodes[None if graph.single else name, label] = feature
@@ -345,6 +348,7 @@ class _ByEdgeId:
 
     @cached_property
     def _laid(self) -> Array:
+        # The column is scattered into id order once, so that later reads are plain indexing.
         places = np.arange(self.places)
         ids = self.ids.read(places)
         laid = np.zeros(int(ids.max(initial=-1)) + 1, self.dtype)
@@ -383,6 +387,7 @@ class SnapshotEdges(GraphStore):  # type: ignore[misc]  # PyG's classes have no 
         return counts[key.source], counts[key.destination]
 
     def _get_edge_index(self, edge_attr: EdgeAttr) -> tuple[Tensor, Tensor] | None:
+        # Only CSC is stored. PyG converts it to other layouts.
         if edge_attr.layout != EdgeLayout.CSC:
             return None
         flat = self._graph.view.adjacency(self._graph.relation(edge_attr.edge_type)).flat()

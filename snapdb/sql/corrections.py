@@ -55,6 +55,7 @@ def _stop(tokens: Sequence[Token], start: int, stops: frozenset[str]) -> int:
     for index in range(start, len(tokens)):
         token = tokens[index]
         depth += (token.text in OPENERS) - (token.text in CLOSERS)
+        # A negative depth means that the bracket around the clause was closed.
         if depth < 0 or (depth == 0 and index > start and token.word in stops):
             return index
     return len(tokens)

@@ -206,6 +206,7 @@ def _option(tree: Tree) -> _CopyOption:
     """Build a COPY option. An option without a value is True."""
     label, *words = leaves(tree)
     if numbers := trees(tree, "number"):
+        # A whole number remains an integer, because a float would be printed as 5.0.
         whole = "".join(leaves(numbers[0])).lstrip("-").isdecimal()
         return name(label), integer(numbers[0], str(label)) if whole else number(numbers[0])
     if (listed := first_tree(tree, "columns")) is not None:
@@ -256,6 +257,7 @@ def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 def _check(tokens: Sequence[Token]) -> None:
     """Raise ParseError if COPY … FROM writes to an earlier version of a table."""
     top = list(top_level(tokens, partners(tokens)))
+    # The search starts at the third token, because a table can be named to.
     if not any(tokens[index].word == "TO" for index in top[2:]):
         refuse_at(tokens)
 

@@ -340,6 +340,7 @@ def _labels(clauses: Iterable[Tree]) -> tuple[tuple[LabelClause, ...], Propertie
     for clause in clauses:
         if clause.data == "label":
             label = _label(clause)
+            # Names are case-insensitive, so labels that differ only in case are duplicates.
             if any(_folded(label) == _folded(before) for before in labels):
                 raise ParseError(
                     f"LABEL {label.name or 'of the same name'} is specified twice; keep one",

@@ -128,6 +128,7 @@ def _statement(text: str, start: int) -> Iterator[_Piece]:
                 break
     except ParseError:  # an unterminated string, name or comment
         failed = True
+    # A backslash is not valid SQL, so it starts a command of the prompt.
     if read and read[-1].text == "\\":
         read.pop()
     first = next((token.text for token in read if token.kind == "word"), "")
@@ -227,6 +228,7 @@ def _word_kind(read: list[Token], index: int, first: str) -> _TokenType:
     after = read[index + 1] if index + 1 < len(read) else None
     called = after is not None and after.text == "(" and after.span.start == token.span.stop
     vocabulary = _vocabulary()
+    # A word next to a dot is part of a qualified name, even if it is also a keyword.
     if before == "." or (after is not None and after.text == "." and word not in _ALWAYS):
         return Name
     if before == ":" or (word in vocabulary.types and token.text.isupper() and not called):

@@ -329,6 +329,7 @@ def top_level(tokens: Sequence[Token], pairs: Pairs, first: int = 0) -> Iterator
 def says(tokens: Sequence[Token], first: int, *words: str) -> bool:
     """Return whether the tokens starting at `first` are these keywords or symbols."""
     following = tokens[first : first + len(words)]
+    # Most calls fail at the first word, so it is compared before a list is built.
     return bool(following) and following[0].word == words[0] and [token.word for token in following[1:]] == [*words[1:]]
 
 
@@ -347,6 +348,7 @@ def at_values(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 def explained(tokens: Sequence[Token], pairs: Pairs) -> int:
     """Return the index of the first token after EXPLAIN and its options."""
     first = 2 if says(tokens, 1, "ANALYZE") else 1
+    # A parenthesis without an option's name starts the query itself.
     return pairs[first] + 1 if first in pairs and tokens[first + 1].word in {"FORMAT", "ANALYZE"} else first
 
 

@@ -208,6 +208,7 @@ def _expire(tree: Tree, place: Place) -> ExpireSnapshots:
 def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     """Yield the interval after RETAIN in VACUUM, or a time or length in parentheses in EXPIRE SNAPSHOTS."""
     if tokens[0].word == "VACUUM":
+        # The table is optional, so RETAIN is the second or the third token.
         first = 2 if says(tokens, 1, "RETAIN") else 3
         if says(tokens, first - 1, "RETAIN"):
             # The interval is a DuckDB expression, which ends at DRY RUN or at the end of the statement.

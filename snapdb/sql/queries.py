@@ -84,6 +84,7 @@ def check_query(tokens: Sequence[Token]) -> None:
 def _refuse_patterns(tokens: Sequence[Token]) -> None:
     """Raise ParseError for GRAPH_TABLE (…) and for queries on DuckDB's own catalog."""
     for index, token in enumerate(tokens):
+        # This runs for every token of a query, so the cheap length comparison is first.
         if len(token.text) == len("GRAPH_TABLE") and says(tokens, index, "GRAPH_TABLE", "("):
             way = "join a snapshot's elements: FROM q.knows k JOIN q.person p ON k.src = p.id"
             raise unsupported("GRAPH_TABLE", "graph patterns are not implemented", way, token.span)
@@ -339,6 +340,7 @@ def value_of(text: str) -> Value:
     """
     if match := _NUMBER.fullmatch(text):
         fraction, exponent = match.groups()
+        # As in DuckDB, a literal with an exponent is a DOUBLE, and one with a fraction is an exact DECIMAL.
         return float(text) if exponent else Decimal(text) if fraction else int(text)
     if _QUOTED.fullmatch(text):
         return text[1:-1].replace("''", "'")

@@ -555,6 +555,7 @@ def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
         elif tokens[index - 1].word == "INTERVAL":
             yield Run("EXPRESSION", index + 1, pairs[index])
         elif tokens[index - 1].word == "IN":
+            # IN ORDER may follow too, and the LALR(1) parser cannot look ahead past IN.
             yield Run("AMONG", index - 1, index)
 
 

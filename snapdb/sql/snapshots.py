@@ -211,6 +211,7 @@ def _operand_stop(tokens: Sequence[Token], pairs: Pairs, first: int) -> int:
         first += 1
     if says(tokens, first, "INTERVAL"):
         amount = _operand_stop(tokens, pairs, first + 1)
+        # INTERVAL '7 days' has no separate unit, so the next word can belong to another clause.
         united = amount < len(tokens) and tokens[amount].kind == "word" and tokens[amount].word not in _AFTER_LENGTH
         return amount + 1 if united else amount
     last = pairs.get(first, first)

@@ -85,6 +85,7 @@ class Grammar:
             case _Choice(options):
                 for option in options:
                     yield from self._flat(option)
+            # Lark inlines rules whose names start with an underscore, so they are not statements themselves.
             case _Use(name) if name.startswith("_"):
                 yield from self._flat(self.rules[name])
             case _Use(name):
@@ -156,6 +157,7 @@ class Grammar:
         """Return a part as text. A choice inside another part is in braces."""
         match part:
             case _Word(text):
+                # Brackets of the language are quoted, because plain brackets enclose optional parts.
                 return f"'{text}'" if text in "[]" else text
             case _Use(name):
                 return self._use(name, inner=inner)

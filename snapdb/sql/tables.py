@@ -427,6 +427,7 @@ def _names_columns(inside: Sequence[Token]) -> bool:
 
 def _updated_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     """Yield the value of each assignment, the sources after FROM, and the condition."""
+    # The alias is optional, and so is AS before it.
     named = 4 if says(tokens, 2, "AS") else 2 if says(tokens, 2, "SET") else 3
     if not says(tokens, named, "SET"):
         return

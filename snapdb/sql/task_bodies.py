@@ -212,6 +212,7 @@ def named_paths(text: str) -> tuple[_NamedPath, ...]:
                 span=span,
                 code="task-url",
             )
+        # A path such as /*.csv would require access to the root directory.
         if not os.path.normpath(named.place("-")).strip("/"):
             raise ParseError(
                 f"'{path[:80]}' would give the task access to all files of this machine; write a path in a folder",

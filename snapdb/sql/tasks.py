@@ -237,6 +237,7 @@ def _check_body(body: Leaf, parse: Callable[[str], tuple[Statement, ...]]) -> No
     except SnapdbError as error:
         if error.span is not None:
             error.span = _placed(error.span, sample, start)
+            # The user wrote the placeholder, so the message must not show its sample value.
             placeholder = _PLACEHOLDER.fullmatch(text[error.span.start - start : error.span.stop - start])
             if placeholder is not None and error.code == "unexpected-word":
                 message = error.message.replace(PLACEHOLDERS[placeholder[1]], placeholder[0])

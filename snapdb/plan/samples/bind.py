@@ -120,6 +120,7 @@ def _vertex_key(
         raise BindError(f"the first columns of SEEDS must be the key of {seed_type} ({key})", code="seed-columns")
     for given, name in zip(columns, vertex.key, strict=False):
         wanted = table.column(name)
+        # Keys are matched by position, so a missing key column would shift seed_time or y into its place.
         if given.name.lower() in _NAMED and given.name.lower() != name.lower():
             raise BindError(
                 f'the first columns of SEEDS must be the key of {seed_type} ({key}), found "{given.name}"',
@@ -224,6 +225,7 @@ def bind_sample(statement: Sample | SampleUsing, context: BindContext) -> Sample
     whole, origin = _resolve(statement, sampler)
     with origin.shown():
         plan = _bound(whole, context)
+    # REFRESH CACHE advances a named sampler's generation, which is part of the keys of its pool rows.
     spec = replace(plan.spec, generation=sampler.generation)
     return replace(plan, spec=spec, sampler=sampler, places=replace(plan.places, origin=origin))
 

@@ -104,6 +104,7 @@ def about_seeds(place: Span, outside: str | None) -> Iterator[None]:
     try:
         yield
     except SnapdbError as error:
+        # The error already has a position in another text, which must not be overwritten.
         if error.text is not None:
             raise
         if outside is None:
