@@ -1,6 +1,6 @@
 """PyG's epochs with its NeighborLoader.
 
-    benchmarks/.peers/pyg/bin/python -m benchmarks.epoch_pyg '{…}'
+benchmarks/.peers/pyg/bin/python -m benchmarks.epoch_pyg '{…}'
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """snapdb's epochs, measured in the same way as PyG's.
 
-    python -m benchmarks.epoch_snapdb '{…}'
+python -m benchmarks.epoch_snapdb '{…}'
 """
 
 from __future__ import annotations

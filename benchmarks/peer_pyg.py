@@ -1,6 +1,6 @@
 """PyG's batches, from NeighborLoader for ready batches or from its sampling operator for sampling only.
 
-    benchmarks/.peers/pyg/bin/python -m benchmarks.peer_pyg '{…}'
+benchmarks/.peers/pyg/bin/python -m benchmarks.peer_pyg '{…}'
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """snapdb's batches, measured in the same way as those of its peers.
 
-    python -m benchmarks.ready_snapdb '{…}'
+python -m benchmarks.ready_snapdb '{…}'
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The work of one process for the snapshot measurements: runs a function by name and prints its figures as JSON.
 
-    python -m benchmarks.snapshots_work statements '{"database": "phone.snapdb", "statements": ["SHOW SNAPSHOTS"]}'
+python -m benchmarks.snapshots_work statements '{"database": "phone.snapdb", "statements": ["SHOW SNAPSHOTS"]}'
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The work of one process for the storage measurements: runs a function by name and prints its figures as JSON.
 
-    python -m benchmarks.storage_work statement '{"database": "shop.snapdb", "sql": "SELECT 1"}'
+python -m benchmarks.storage_work statement '{"database": "shop.snapdb", "sql": "SELECT 1"}'
 """
 
 from __future__ import annotations
