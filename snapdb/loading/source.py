@@ -95,7 +95,7 @@ class Share:
     """The number of batches that all ranks have consumed when this share is complete."""
 
     def consumed(self, taken: int) -> int:
-        """The number of the epoch's batches that are consumed, over all ranks, once each rank has taken `taken`."""
+        """Return the number of batches that all ranks have consumed once each of them has taken `taken` batches."""
         return min(self.start + taken * self.places.step, self.stop)
 
 

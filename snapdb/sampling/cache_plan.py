@@ -31,7 +31,7 @@ def expected_accesses(
     node_counts: Mapping[str, int],
     check: Callable[[], None] = lambda: None,
 ) -> Accesses:
-    """The expected accesses at each hop over each relation, computed in one pass per hop except the last.
+    """Return the expected accesses at each hop over each relation, computed in one pass per hop except the last.
 
     Each pass reads the topology. Neighbours are assumed to be drawn uniformly and independently, without regard to time
     and weight. `check` is called between blocks of nodes, and an exception that it raises aborts the computation.
@@ -57,9 +57,9 @@ def expected_accesses(
 
 
 def _entering(spec: SampleSpec, seeds: Seeds, node_counts: Mapping[str, int]) -> dict[str, Float64s]:
-    """Vertex type → [nodes] the expected number of times that each node is a seed, an end or a negative of a batch.
+    """Return, by vertex type, [nodes] the expected number of times that a node is a seed, an end or a negative.
 
-    If nodes are shared by all seeds, a node counts at most once.
+    If nodes are shared by all seeds, a node counts at most once per batch.
     """
     accesses = {name: np.zeros(count) for name, count in node_counts.items()}
     share = min(1.0, spec.batch_size / max(1, seeds.ids.size))
@@ -134,11 +134,11 @@ class Choice(NamedTuple):
     """[rows] the number of edges in each row."""
 
     def only(self, places: slice | Bools) -> Choice:
-        """The same choice restricted to a subset of its nodes."""
+        """Return the same choice restricted to a subset of its nodes."""
         return Choice(self.walk, self.table, self.nodes[places], self.lengths[places])
 
     def layout(self) -> Layout:
-        """The arrays that hold the chosen rows."""
+        """Return the arrays that hold the chosen rows."""
         rows, many, table = self.walk.arrays.rows, self.nodes.size, self.table
         whole, real = np.dtype(np.int64), np.dtype(np.float64)
         # Allocate 1/16 more places than nodes, so that a refreshed snapshot with a few new nodes can inherit the cache.
@@ -152,7 +152,7 @@ class Choice(NamedTuple):
 
 
 def record_type(walk: Walk) -> np.dtype[Any]:
-    """The dtype of drawn-row records, which must be able to represent edge positions and neighbour ids."""
+    """Return the dtype of drawn-row records, which must be able to represent edge positions and neighbour ids."""
     rows = walk.arrays.rows
     wide = rows.indices.size + rows.delta.indices.size > 2**31 or rows.indices.dtype.itemsize > 4
     return np.dtype(np.int64 if wide else np.int32)
@@ -161,7 +161,7 @@ def record_type(walk: Walk) -> np.dtype[Any]:
 def choose_rows(
     spec: SampleSpec, walks: Sequence[Walk], room: int | None, visits: Callable[[], Accesses]
 ) -> tuple[Choice, ...]:
-    """The rows that a cache of `room` bytes contains, or all rows if `room` is None.
+    """Return the rows that a cache of `room` bytes contains, or all rows if `room` is None.
 
     If not all rows fit, rows are chosen by the expected number of edges that batches read from them, per byte. Only in
     this case is `visits` called to compute the expected accesses.
@@ -175,7 +175,7 @@ def choose_rows(
 
 
 def bytes_wanted(spec: SampleSpec, walks: Sequence[Walk]) -> int:
-    """The size in bytes of a cache that contains all rows."""
+    """Return the size in bytes of a cache that contains all rows."""
     return _bytes([*_drawn(spec, walks), *_whole(spec, walks)])
 
 
@@ -184,7 +184,7 @@ def _bytes(choices: Sequence[Choice]) -> int:
 
 
 def _drawn(spec: SampleSpec, walks: Sequence[Walk]) -> Iterator[Choice]:
-    """The drawn rows, table by table."""
+    """Yield the drawn rows, table by table."""
     for table in row_tables(spec, walks):
         # Nodes of smaller degree have no pool row: their edges are drawn from the whole row.
         nodes = np.flatnonzero(table.walk.adjacency.degrees() > aliased(spec, table.size))
@@ -192,7 +192,7 @@ def _drawn(spec: SampleSpec, walks: Sequence[Walk]) -> Iterator[Choice]:
 
 
 def _whole(spec: SampleSpec, walks: Sequence[Walk]) -> Iterator[Choice]:
-    """The rows that batches read whole: all rows if there is no refresh, otherwise the rows with few edges."""
+    """Yield the rows that batches read whole: all rows if there is no refresh, otherwise the rows with few edges."""
     for walk in walks:
         degrees = walk.adjacency.degrees()
         nodes = np.flatnonzero((degrees > 0) & (degrees <= _longest_whole(spec, walk)))
@@ -200,7 +200,7 @@ def _whole(spec: SampleSpec, walks: Sequence[Walk]) -> Iterator[Choice]:
 
 
 def rows_read(spec: SampleSpec, walks: Sequence[Walk]) -> frozenset[tuple[object, ...]]:
-    """The kinds of rows that a sampler reads from any snapshot.
+    """Return the kinds of rows that a sampler reads from any snapshot.
 
     Caches with the same kinds can inherit each other's rows.
     """
@@ -209,7 +209,7 @@ def rows_read(spec: SampleSpec, walks: Sequence[Walk]) -> frozenset[tuple[object
 
 
 def lengths_of(walk: Walk) -> Int64s:
-    """[nodes] the number of positions in each whole row.
+    """Return [nodes], the number of positions in each whole row.
 
     Raises:
         CorruptError: A row extends beyond its arrays.
@@ -221,12 +221,12 @@ def lengths_of(walk: Walk) -> Int64s:
 
 
 def _longest_whole(spec: SampleSpec, walk: Walk) -> int:
-    """The largest degree of nodes whose whole row is read at any hop."""
+    """Return the largest degree of nodes whose whole row is read at any hop."""
     return max((_read_whole(spec, walk, hop) for hop in range(spec.hops)), default=0)
 
 
 def _read_whole(spec: SampleSpec, walk: Walk, hop: int) -> int:
-    """The largest degree of nodes whose whole row is read at a hop."""
+    """Return the largest degree of nodes whose whole row is read at a hop."""
     count = walk.count(hop)
     if count in (0, EVERY) or spec.refresh is None:
         return EVERY if count else 0
@@ -234,13 +234,13 @@ def _read_whole(spec: SampleSpec, walk: Walk, hop: int) -> int:
 
 
 def aliased(spec: SampleSpec, size: int) -> int:
-    """The largest degree of nodes without a pool row of this size."""
+    """Return the largest degree of nodes without a pool row of this size."""
     assert spec.refresh is not None
     return max(size, spec.refresh.above)
 
 
 def _worth(spec: SampleSpec, choice: Choice, visits: Accesses) -> Float64s:
-    """[rows] the expected number of edges that a batch reads from each row."""
+    """Return [rows], the expected number of edges that a batch reads from each row."""
     reads = np.zeros(choice.nodes.size)
     for hop in range(spec.hops):
         if choice.walk.count(hop):
@@ -249,7 +249,7 @@ def _worth(spec: SampleSpec, choice: Choice, visits: Accesses) -> Float64s:
 
 
 def edges_read(spec: SampleSpec, choice: Choice, hop: int) -> Int64s:
-    """[rows] the number of edges that a hop reads from each row per access."""
+    """Return [rows], the number of edges that a hop reads from each row per access."""
     count = choice.walk.count(hop)
     if choice.table is None:
         degrees = choice.walk.adjacency.degrees()[choice.nodes]
@@ -259,7 +259,7 @@ def edges_read(spec: SampleSpec, choice: Choice, hop: int) -> Int64s:
 
 
 def draws_from(spec: SampleSpec, table: RowTable, hop: int) -> bool:
-    """Whether a hop draws from the rows of a table."""
+    """Return whether a hop draws from the rows of a table."""
     count = table.walk.count(hop)
     if spec.refresh is None or count in (0, EVERY):
         return False
@@ -267,7 +267,7 @@ def draws_from(spec: SampleSpec, table: RowTable, hop: int) -> bool:
 
 
 def _best(valued: list[tuple[Choice, Float64s]], room: int) -> tuple[Choice, ...]:
-    """The rows with the greatest value per byte, as many as fit."""
+    """Return the rows with the greatest value per byte, as many as fit."""
     kept, left = [], room
     for choice, worth in sorted(valued, key=lambda each: -float(each[1].sum())):
         fixed = choice.only(slice(0, 0)).layout().bytes + len(Layout._fields) * ALIGNMENT
@@ -289,7 +289,7 @@ def _best(valued: list[tuple[Choice, Float64s]], room: int) -> tuple[Choice, ...
 
 
 def _row_bytes(choice: Choice) -> Int64s:
-    """[rows] the size of each row in bytes."""
+    """Return [rows], the size of each row in bytes."""
     empty = choice.only(slice(0, 0)).layout()
     one = choice.only(slice(0, 1)).layout()
     if choice.table is not None:

@@ -73,7 +73,7 @@ class HeldRows:
         return tags
 
     def moved(self, walk: Walk, spec: SampleSpec) -> "HeldRows | None":
-        """The same rows for the same relation of another snapshot. Rows that differ there are marked for refilling.
+        """Return these rows for the same relation of another snapshot. Rows that differ there are marked for refill.
 
         Returns None if no row or too few rows are still valid. No thread may be reading the rows.
 
@@ -94,7 +94,7 @@ class HeldRows:
 
 
 def hold(choices: Iterable[Choice], allocate: Callable[[int], UInt8s]) -> tuple[HeldRows, ...]:
-    """Empty arrays for the chosen rows, in zeroed memory from `allocate`."""
+    """Return empty arrays for the chosen rows, in zeroed memory from `allocate`."""
     layouts = [(choice, choice.layout()) for choice in choices]
     memory = allocate(sum(layout.bytes for _, layout in layouts))
     found = []
@@ -105,7 +105,7 @@ def hold(choices: Iterable[Choice], allocate: Callable[[int], UInt8s]) -> tuple[
 
 
 def _held(choice: Choice, layout: Layout, memory: UInt8s) -> HeldRows:
-    """The arrays for the selected rows, as views of their memory."""
+    """Return the arrays for the selected rows, as views of their memory."""
     parts = []
     for array in layout:
         parts.append(memory[: array.bytes].view(array.dtype).reshape(array.shape))
@@ -122,7 +122,7 @@ def _held(choice: Choice, layout: Layout, memory: UInt8s) -> HeldRows:
 
 
 def _changed(held: HeldRows, walk: Walk) -> Bools:
-    """[rows] whether each node has different edges in the new snapshot, or edges at different positions."""
+    """Return a [rows] mask of the nodes whose edges or edge positions differ in the new snapshot."""
     before, after, same_delta = held.walk.arrays.rows, walk.arrays.rows, _same_delta(held, walk)
     changed = np.zeros(held.nodes.size, np.bool_)
     parts = ((before.degrees, after.degrees), (before.live.words, after.live.words))
@@ -158,7 +158,7 @@ def _moved_drawn(held: HeldRows, table: RowTable, walk: Walk, few: int, changed:
 
 
 def _same_base(held: HeldRows, walk: Walk) -> bool:
-    """Whether positions in the base still refer to the same edges and, for rows drawn by weight, the same weights."""
+    """Return whether positions in the base still refer to the same edges and, if weights matter, the same weights."""
     one, other = held.walk.arrays, walk.arrays
     pairs = [(one.rows.indptr, other.rows.indptr), (one.rows.indices, other.rows.indices)]
     if held.weighed:
@@ -167,7 +167,7 @@ def _same_base(held: HeldRows, walk: Walk) -> bool:
 
 
 def _same_delta(held: HeldRows, walk: Walk) -> bool:
-    """Whether positions in the delta still refer to the same edges and, if weights matter, to the same weights."""
+    """Return whether positions in the delta still refer to the same edges and, if weights matter, the same weights."""
     one, other = held.walk.arrays, walk.arrays
     pairs = [(one.rows.delta.indptr, other.rows.delta.indptr), (one.rows.delta.indices, other.rows.delta.indices)]
     if held.weighed:
@@ -176,7 +176,7 @@ def _same_delta(held: HeldRows, walk: Walk) -> bool:
 
 
 def _spans(wanted: Bools) -> tuple[Span, ...]:
-    """The ranges of rows marked True.
+    """Return the ranges of rows marked True.
 
     >>> _spans(np.array([True, True, False, True]))
     ((0, 2), (3, 4))

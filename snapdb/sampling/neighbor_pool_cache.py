@@ -34,7 +34,7 @@ NO_KEYS = RowKeys(_ZERO, _ZERO, _ZERO, _ZERO, 0, _ZERO, _ZERO, _ZERO, np.empty(0
 
 @cache
 def no_copies(kind: np.dtype[Any]) -> RowCopies:
-    """Placeholder for the whole rows of a cache that has none, with neighbours of this dtype."""
+    """Return a placeholder for the whole rows of a cache that has none, with neighbours of this dtype."""
     return RowCopies(np.empty(0, np.int32), np.empty((0, 2), np.int64), np.empty(0, kind))
 
 
@@ -42,10 +42,10 @@ class CacheReader(Protocol):
     """Cached rows as seen by sampling threads, while another thread may be filling them."""
 
     def rows(self, relation: Relation, slot: int, size: int) -> CachedRows | None:
-        """The drawn rows of one table of `row_tables`, or None."""
+        """Return the drawn rows of one table of `row_tables`, or None."""
 
     def copies(self, relation: Relation) -> RowCopies | None:
-        """The whole rows of a relation's adjacency, or None."""
+        """Return the whole rows of a relation's adjacency, or None."""
 
     def count(self, counts: Int64s) -> None:
         """Add a batch's counts, from any thread: cache hits, cache misses, cached edges, uncached edges."""
@@ -158,7 +158,7 @@ class RowCache:
         return bool(held)
 
     def of_generation(self, generation: int) -> RowCache:
-        """A cache in the same memory, for drawn rows of another generation. This cache is empty afterwards.
+        """Return a cache in the same memory, for drawn rows of another generation. This cache is empty afterwards.
 
         No thread may be reading it.
         """
@@ -228,7 +228,7 @@ class RowCache:
             self._read += read * rows.rows.itemsize
 
     def stats(self, batch: int | None) -> CacheStats:
-        """The cache's size, fill level and usage so far, as of a batch."""
+        """Return the cache's size, fill level and usage so far, as of a batch."""
         with self._guard:
             hits, misses, kept, read = self._counts.tolist()
         item = max((walk.arrays.rows.indices.itemsize for walk in self.walks), default=0)
@@ -250,7 +250,7 @@ class RowCache:
         )
 
     def _age(self, batch: int) -> float | None:
-        """The mean number of batches since drawn rows were last redrawn, estimated from a sample of the rows."""
+        """Return the mean number of batches since drawn rows were last redrawn, estimated from a sample of the rows."""
         total = many = 0.0
         for rows in self._held:
             if rows.table is None or not rows.filled:
@@ -263,7 +263,7 @@ class RowCache:
         return total / many if many else None
 
     def _mean_age(self, table: RowTable, nodes: Int64s, rounds: Int64s, batch: int) -> float:
-        """The mean age of a sample of a table's rows, computed from their rounds."""
+        """Return the mean age of a sample of a table's rows, computed from their rounds."""
         refresh = self.spec.refresh
         assert refresh is not None
         phase = self._keys(table, 0).phase
@@ -271,7 +271,7 @@ class RowCache:
         return float(np.maximum(batch - since, 0.0).mean()) if since.size else 0.0
 
     def _keys(self, table: RowTable, batch: int, rounds: Rounds | None = None) -> RowKeys:
-        """The keys of a table's rows in a batch."""
+        """Return the keys of a table's rows in a batch."""
         hop = 0 if table.slot == EVERY_HOP else table.slot
         return row_keys(self.spec, table.walk.relation, hop, batch, rounds)
 
@@ -285,14 +285,14 @@ class RowCache:
 
 
 def _keyed(spec: SampleSpec) -> tuple[object, ...]:
-    """Everything that drawn rows depend on except the snapshot. Empty if all rows are whole."""
+    """Return everything that drawn rows depend on except the snapshot. Empty if all rows are whole."""
     if spec.refresh is None:
         return ()
     return spec.seed, spec.generation, spec.refresh, spec.drawing, spec.reuse_hops
 
 
 def _steps(spans: Iterable[Span], size: int) -> Iterator[Span]:
-    """The spans, divided into ranges of at most `size` rows."""
+    """Yield the spans, divided into ranges of at most `size` rows."""
     for first, last in spans:
         for low in range(first, last, size):
             yield low, min(low + size, last)

@@ -47,14 +47,14 @@ class NumbaBackend:
         self._disjoint, self._weighted = spec.disjoint, spec.drawing.method == "PRIORITY"
 
     def scratch(self, node_counts: Mapping[str, int]) -> Scratch:
-        """Scratch memory for one thread: at most 12 bytes per node of the snapshot, touched only where batches need it.
+        """Return scratch memory for one thread: at most 12 bytes per node, touched only where batches need it.
 
-        For disjoint trees it grows with the largest batch instead.
+        For disjoint trees, it grows with the largest batch instead.
         """
         return Scratch(node_counts, disjoint=self._disjoint, weighted=self._weighted)
 
     def begin(self, batch: SampleRequest, walks: Sequence[Any], scratch: Scratch) -> _NumbaSubgraph:
-        """An empty subgraph in a thread's scratch memory, to which seeds and hops are added."""
+        """Return an empty subgraph in a thread's scratch memory, to which seeds and hops are added."""
         scratch.start()
         return _NumbaSubgraph(batch, walks, scratch)
 
@@ -90,7 +90,7 @@ class _NumbaSubgraph:
         return {relation: edges.position.size for relation, edges in self._edges.items()}
 
     def finish(self) -> tuple[dict[str, Int64s], dict[Relation, Edges], dict[str, Int64s] | None]:
-        """The nodes, edges and trees of the batch. Nodes and trees are copied because the scratch memory is reused."""
+        """Return the batch's nodes, edges and trees. Nodes and trees are copied because scratch memory is reused."""
         if self._batch.cache is not None:
             self._batch.cache.count(self._scratch.draft.reads)
         maps = self._scratch.nodes
@@ -101,7 +101,7 @@ class _NumbaSubgraph:
 
 
 def _copied(values: Int64s, dtype: npt.DTypeLike) -> Array:
-    """A copy in recycled memory, converted to `dtype`."""
+    """Return a copy in recycled memory, converted to `dtype`."""
     copy = buffers.empty(values.shape, dtype)
     copy[:] = values
     return copy
@@ -153,12 +153,12 @@ class _Hop:
         return self.walk.skips_zeros and self.fanout != EVERY
 
     def copies(self) -> RowCopies:
-        """The whole rows that a cache holds, if any."""
+        """Return the whole rows that a cache holds, if any."""
         copies = None if self.cache is None else self.cache.copies(self.walk.relation)
         return no_copies(self.walk.arrays.rows.indices.dtype) if copies is None else copies
 
     def pool(self) -> NeighborPool:
-        """The keys, rule and cached rows of the neighbor pool. Under FBL, it contains only whole rows."""
+        """Return the keys, rule and cached rows of the neighbor pool. Under FBL, it contains only whole rows."""
         refresh, fanout, relation = self.spec.refresh, self.fanout, self.walk.relation
         picks = pick_prefix(*self.parts), fresh_prefix(*self.parts)
         if refresh is None or not self.pooled:
@@ -174,12 +174,12 @@ class _Hop:
         return NeighborPool(keys, rule, NO_RECORDS if rows is None else rows, self.copies())
 
     def rule(self) -> DrawRule:
-        """The rule for draws that are resampled in every batch."""
+        """Return the rule for draws that are resampled in every batch."""
         ranked = self.fanout if self.walk.method > LAST else EVERY
         return DrawRule(self.walk.method, self.fanout, self.skips_zeros, 0 if self.skips_zeros else ranked)
 
     def keys(self) -> DrawKeys:
-        """The keys of all draws of the hop."""
+        """Return the keys of all draws of the hop."""
         seed, batch, number, kind = self.parts
         pick, none = pick_prefix(*self.parts), np.uint64(0)
         if self.walk.method == LABOR:
@@ -188,7 +188,7 @@ class _Hop:
 
 
 def _no_edges(walk: Walk, ids: np.dtype[Any], weighted: bool) -> Edges:
-    """The empty edges before the first hop. `weighted` specifies whether edges have Horvitz-Thompson weights."""
+    """Return the empty edges before the first hop. `weighted` specifies whether edges have Horvitz-Thompson weights."""
     rows, weights = walk.arrays.rows, np.empty(0, np.float64) if weighted else None
     # There are more positions than nodes, so they may need int64 even if ids are int32.
     fits = rows.indices.size + rows.delta.indices.size <= np.iinfo(ids).max
@@ -196,7 +196,7 @@ def _no_edges(walk: Walk, ids: np.dtype[Any], weighted: bool) -> Edges:
 
 
 def _expand(hop: _Hop, scratch: Scratch, before: Edges) -> Edges:
-    """The edges of earlier hops and of this one.
+    """Return the edges of earlier hops and of this one.
 
     Chooses the kernel: `sample_uniform` for plain uniform draws, which relabels while it draws. Otherwise, the edges
     are drawn from the pool, or by the method's rule, and then relabelled.
@@ -329,7 +329,7 @@ def _count_misses(scratch: Scratch, row_nodes: Int64s) -> None:
 
 
 def _longer(before: Edges, new: int) -> Edges:
-    """A copy of the edges with room for `new` more."""
+    """Return a copy of the edges with room for `new` more."""
     old = before.position.size
     weight = None if before.weight is None else buffers.empty((old + new,), np.float64)
     index = buffers.empty((2, old + new), before.index.dtype)
@@ -342,7 +342,7 @@ def _longer(before: Edges, new: int) -> Edges:
 
 
 def _touches(hop: _Hop, frontier: NodeMap) -> bool:
-    """Whether any expanded node is the corresponding end of an excluded pair."""
+    """Return whether any expanded node is the corresponding end of an excluded pair."""
     # Most hops contain no excluded pair. They use the kernels without bounds, which neither truncate nor list rows.
     row_nodes = hop.eligible.excluded.row_node
     if row_nodes.size == 0:

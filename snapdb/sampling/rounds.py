@@ -50,13 +50,13 @@ class RowTable(NamedTuple):
 
 
 def slot_of(spec: SampleSpec, hop: int) -> int:
-    """The slot of a hop. The keys of rows and phases contain the slot instead of the hop."""
+    """Return the slot of a hop. The keys of rows and phases contain the slot instead of the hop."""
     shared = spec.reuse_hops or (spec.refresh is not None and spec.refresh.shared)
     return EVERY_HOP if shared else hop
 
 
 def row_tables(spec: SampleSpec, walks: Sequence[Walk]) -> tuple[RowTable, ...]:
-    """The tables of pool rows that a sampler draws from, relation by relation. Empty under FBL."""
+    """Return the tables of pool rows that a sampler draws from, relation by relation. Empty under FBL."""
     refresh = spec.refresh
     if refresh is None:
         return ()
@@ -71,7 +71,7 @@ def row_tables(spec: SampleSpec, walks: Sequence[Walk]) -> tuple[RowTable, ...]:
 
 
 def _round_at(refresh: Refresh, batch: int) -> tuple[int, int]:
-    """The round of a batch, and the elapsed share of that round in units of 2^-32.
+    """Return the round of a batch, and the elapsed share of that round in units of 2^-32.
 
     The elapsed share determines which nodes are already in the next round.
 
@@ -92,7 +92,7 @@ def _round_at(refresh: Refresh, batch: int) -> tuple[int, int]:
 
 
 def row_keys(spec: SampleSpec, relation: Relation, hop: int, batch: int, rounds: Rounds | None = None) -> RowKeys:
-    """The keys of the rows that a batch draws from at one hop.
+    """Return the keys of the rows that a batch draws from at one hop.
 
     Under SCOPE VISITED, `rounds` contains the round of each node, or 0 for a node without one.
     """
@@ -114,7 +114,7 @@ on average one row in four times this number."""
 
 
 def next_pass(refresh: Refresh | None, batch: int) -> int | None:
-    """The next batch at which a cache is checked for rows of an older round, or None if there are no pool rows.
+    """Return the next batch at which a cache is checked for rows of an older round, or None if there are no pool rows.
 
     >>> from fractions import Fraction
     >>> next_pass(Refresh("FCR", 50), 120), next_pass(Refresh("OTF", 80, share=Fraction(1, 2)), 120)
@@ -128,14 +128,14 @@ def next_pass(refresh: Refresh | None, batch: int) -> int | None:
 
 
 def ahead(refresh: Refresh, batch: int) -> int:
-    """The batch for which a pass draws rows: halfway to the next pass if rows are redrawn one after another."""
+    """Return the batch for which a pass draws rows: halfway to the next pass if rows are redrawn one after another."""
     following = next_pass(refresh, batch)
     assert following is not None
     return batch if refresh.at_once else (batch + following) // 2
 
 
 def begun(refresh: Refresh, rounds: Int64s, phases: UInt64s) -> Float64s:
-    """[rows] the batch at which each row entered its round. Under OTF it depends on the node's phase.
+    """Return [rows], the batch at which each row entered its round. Under OTF it depends on the node's phase.
 
     >>> from fractions import Fraction
     >>> phases = np.array([0, 2**31], np.uint64)
@@ -164,7 +164,7 @@ class _Step:
 
 
 def auto_every(view: GraphView, spec: SampleSpec, batches: int) -> int:
-    """The period of EVERY AUTO, in batches, for a first epoch of `batches` batches.
+    """Return the period of EVERY AUTO, in batches, for a first epoch of `batches` batches.
 
     Between two redraws of a row, batches draw as many edges as all rows contain, and no row is drawn twice in an epoch.
     Drawing rows therefore never reads more edges than batches draw from them. OTF redraws a row once every period /
@@ -183,7 +183,7 @@ def auto_every(view: GraphView, spec: SampleSpec, batches: int) -> int:
 
 
 def _steps(view: GraphView, spec: SampleSpec) -> Iterator[_Step]:
-    """The hops of a batch, with upper bounds from the fanouts and from the size that each tree can reach."""
+    """Yield the hops of a batch, with upper bounds from the fanouts and from the size that each tree can reach."""
     trees = spec.batch_size if spec.disjoint else 1
     met, new = Counter[str](), _entering(spec)
     for hop in range(spec.hops):
@@ -200,7 +200,7 @@ def _steps(view: GraphView, spec: SampleSpec) -> Iterator[_Step]:
 
 
 def _entering(spec: SampleSpec) -> Counter[str]:
-    """The number of seeds, ends and negatives of a batch, by vertex type."""
+    """Return the number of seeds, ends and negatives of a batch, by vertex type."""
     if spec.link is None:
         return Counter({spec.seed_type: spec.batch_size})
     negatives = 0 if spec.link.negatives is None else spec.link.negatives.count
@@ -210,13 +210,13 @@ def _entering(spec: SampleSpec) -> Counter[str]:
 
 
 def _all_edges(view: GraphView, relation: Relation, nodes: int, trees: int) -> int:
-    """The maximum number of edges that this many nodes can have."""
+    """Return the maximum number of edges that this many nodes can have."""
     degrees = view.adjacency(relation).degrees()
     return min(nodes * int(degrees.max(initial=0)), int(degrees.sum()) * trees)
 
 
 def _held(view: GraphView, spec: SampleSpec, refresh: Refresh, steps: tuple[_Step, ...]) -> int:
-    """The number of edges in the rows that batches can access. Relations that no seed reaches need not be open."""
+    """Return the number of edges in the rows that batches can access. Unreachable relations need not be open."""
     tables = {
         (step.relation, slot_of(spec, step.hop), refresh.row_size(step.fanout, step.count))
         for step in steps
@@ -232,7 +232,7 @@ _Numbers = int | float | Int64s | Float64s
 
 
 def _draw_correlation(degree: _Numbers, size: int, fanout: int, kept: int | None = None) -> Float64s:
-    """The correlation between the means of two draws from the same row, for a node of this degree.
+    """Return the correlation between the means of two draws from the same row, for a node of this degree.
 
     A draw of `fanout` edges takes `kept` from the row's `size` edges, or all of them if `kept` is None, and the rest
     from outside the row. If a node has no more edges than the fanout, all edges are taken, so the mean has no variance
@@ -251,7 +251,7 @@ def _draw_correlation(degree: _Numbers, size: int, fanout: int, kept: int | None
 
 
 def variance_factor(degree: _Numbers, size: int, fanout: int, draws: _Numbers, kept: int | None = None) -> Float64s:
-    """The variance of the mean over `draws` draws from one row, relative to that of independent draws under FBL.
+    """Return the variance of the mean over `draws` draws from one row, relative to that of independent draws under FBL.
 
     The mean of n draws with variance V and pairwise correlation r has variance V / n · (1 + (n-1) r).
 

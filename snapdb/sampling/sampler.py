@@ -35,7 +35,7 @@ class RelationWalk(Protocol):
         """Whether some edges have weight 0 and are never drawn."""
 
     def count(self, hop: int) -> int:
-        """The number of edges that a node draws at this hop."""
+        """Return the number of edges that a node draws at this hop."""
 
 
 class SampleRequest(NamedTuple):
@@ -62,13 +62,13 @@ class _PartialSubgraph(Protocol):
         """Draw the edges of one hop over the walk at index `place`, for the nodes with local ids low ≤ id < high."""
 
     def node_counts(self) -> dict[str, int]:
-        """The number of nodes so far, per vertex type."""
+        """Return the number of nodes so far, per vertex type."""
 
     def edge_counts(self) -> dict[Relation, int]:
-        """The number of edges so far, per relation."""
+        """Return the number of edges so far, per relation."""
 
     def finish(self) -> tuple[dict[str, Ints], dict[Relation, Edges], dict[str, Ints] | None]:
-        """Nodes per vertex type, edges per relation and, for disjoint trees, the tree of each node."""
+        """Return nodes per vertex type, edges per relation and, for disjoint trees, the tree of each node."""
 
 
 class SamplerBackend(Protocol):
@@ -87,10 +87,10 @@ class SamplerBackend(Protocol):
         """The same relations as arrays in host memory."""
 
     def scratch(self, node_counts: Mapping[str, int]) -> Scratch:
-        """Scratch memory for one thread."""
+        """Return scratch memory for one thread."""
 
     def begin(self, batch: SampleRequest, walks: Sequence[RelationWalk], scratch: Scratch) -> _PartialSubgraph:
-        """An empty subgraph, whose edges are drawn over these walks."""
+        """Return an empty subgraph, whose edges are drawn over these walks."""
 
 
 class NeighborSampler:
@@ -121,7 +121,7 @@ class NeighborSampler:
         return "NEVER" if any(walk.skips_zeros for walk in self.walks) else None
 
     def scratch(self) -> Scratch:
-        """Scratch memory for one thread."""
+        """Return scratch memory for one thread."""
         return self.backend.scratch(self._node_counts)
 
     def sample(self, entry: SamplerInput, batch: int, scratch: Scratch, rounds: Rounds | None = None) -> Subgraph:

@@ -58,14 +58,14 @@ class NodeMap(_Nodes):
             self._stamp(0)
 
     def enter(self, ids: Int64s, trees: Int64s) -> Int64s:
-        """The local ids of these nodes. Nodes that are already in the batch keep theirs."""
+        """Return the local ids of these nodes. Nodes that are already in the batch keep theirs."""
         self.reserve(ids.size)
         local = np.array(ids, np.int64)
         self.count = relabel(local, 0, ids.size, self.local_ids, self.count)
         return local
 
     def enter_each(self, ids: Int64s) -> Int64s:
-        """A new local id for each of these nodes, even for duplicates.
+        """Return a new local id for each of these nodes, even for duplicates.
 
         Later edges to a vertex get its first local id.
         """
@@ -123,7 +123,7 @@ class _TreeNodeMap(_Nodes):
         enter_again(self.local_ids, self.count)
 
     def enter(self, ids: Int64s, trees: Int64s) -> Int64s:
-        """The local ids of these nodes. Nodes that are already in a tree keep theirs."""
+        """Return the local ids of these nodes. Nodes that are already in a tree keep theirs."""
         local = np.array(ids, np.int64)
         self.renumber(local, np.array(trees, np.int64), np.arange(ids.size))
         return local
@@ -160,7 +160,7 @@ class Draft:
 
 
 def _draft(edges: int, row: int, weighted: bool, reads: Int64s) -> DraftArrays:
-    """New arrays for `edges` edges and for rows of length `row`."""
+    """Return new arrays for `edges` edges and for rows of length `row`."""
     scores = np.empty(row, np.uint64)
     places, ties, heap = (np.empty(row, np.int64) for _ in range(3))
     return DraftArrays(
@@ -176,7 +176,7 @@ def _draft(edges: int, row: int, weighted: bool, reads: Int64s) -> DraftArrays:
 
 
 def _grown(size: int, needed: int) -> int:
-    """A size of at least `needed`. The size at least doubles when it grows, so copies cost amortized O(1) per edge."""
+    """Return a size of at least `needed`. Growth at least doubles it, so copies cost amortized O(1) per edge."""
     return size if needed <= size else max(needed, 2 * size, 1 << 10)
 
 
@@ -203,5 +203,5 @@ class Scratch:
             nodes.start()
 
     def counts(self) -> dict[str, int]:
-        """The number of nodes in the batch, by vertex type."""
+        """Return the number of nodes in the batch, by vertex type."""
         return {name: nodes.count for name, nodes in self.nodes.items()}

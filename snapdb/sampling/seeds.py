@@ -49,12 +49,12 @@ class _Slices:
         return _Slices(seeds, size, max(1, -(-seeds // size)))
 
     def span(self, epoch: int) -> slice:
-        """The range of the seed order that an epoch covers."""
+        """Return the range of the seed order that an epoch covers."""
         start = epoch % self.count * self.size
         return slice(start, min(start + self.size, self.seeds))
 
     def taken(self, epoch: int) -> int:
-        """The number of seeds in an epoch."""
+        """Return the number of seeds in an epoch."""
         return min(self.size, self.seeds - epoch % self.count * self.size)
 
     def batches(self, epoch: int, batch_size: int) -> int:
@@ -62,7 +62,7 @@ class _Slices:
 
 
 def epoch_order(seeds: Seeds, seed: int, epoch: int, order: SeedOrder, subset: Fraction | None = None) -> Int64s:
-    """The ordinals of an epoch's seeds in order, for the whole seed set or for a `subset` share of it.
+    """Return the ordinals of an epoch's seeds in order, for the whole seed set or for a `subset` share of it.
 
     SHUFFLE draws a new order for each epoch, FIXED keeps the order of epoch 0, and IN ORDER uses the row order of the
     seed query. With a subset, an order lasts until all of its slices have been used.
@@ -95,17 +95,17 @@ def epoch_order(seeds: Seeds, seed: int, epoch: int, order: SeedOrder, subset: F
 
 
 def batches_in(seeds: int, spec: SampleSpec, epoch: int) -> int:
-    """The number of batches in an epoch, over all ranks, for a seed set of this size."""
+    """Return the number of batches in an epoch, over all ranks, for a seed set of this size."""
     return _Slices.of(seeds, spec.subset).batches(epoch, spec.batch_size)
 
 
 def full_batches_in(seeds: int, spec: SampleSpec, epoch: int) -> int:
-    """The number of batches in an epoch that have BATCH seeds: all batches, or all except the last."""
+    """Return the number of batches in an epoch that have BATCH seeds: all batches, or all except the last."""
     return _Slices.of(seeds, spec.subset).taken(epoch) // spec.batch_size
 
 
 def batches_before(seeds: int, spec: SampleSpec, epoch: int) -> int:
-    """The global number of an epoch's first batch, which is the number of batches of all earlier epochs."""
+    """Return the global number of an epoch's first batch, which is the number of batches of all earlier epochs."""
     slices, size = _Slices.of(seeds, spec.subset), spec.batch_size
     full, last = slices.batches(0, size), slices.batches(slices.count - 1, size)
     # Use a closed form instead of a sum over epochs, because a resumed stream can start at any epoch.
@@ -133,7 +133,7 @@ class SeedExpansion:
             self._draws = _NegativeDraws(view, spec.link, asked, spec.seed, timed=seeds.time is not None)
 
     def entry(self, ordinals: Int64s, epoch: int) -> SamplerInput:
-        """The sampler's input for a batch of these seeds, in their order.
+        """Return the sampler's input for a batch of these seeds, in their order.
 
         For seed edges the groups are sources, destinations and, with NEGATIVES, the drawn negatives.
 
@@ -160,7 +160,7 @@ class SeedExpansion:
 
 
 def _excluded(link: Link, source: Int64s, destination: Int64s, trees: Int64s) -> ExcludedEdges | None:
-    """The pairs of ends to exclude. If the vertex types differ, no edge of this type leads back."""
+    """Return the pairs of ends to exclude. If the vertex types differ, no edge of this type leads back."""
     if link.exclude == "NONE":
         return None
     if link.exclude == "BOTH" and link.edge.source == link.edge.destination:
@@ -191,7 +191,7 @@ class _Candidates:
 
     @staticmethod
     def of(view: GraphView, type_: str, *, timed: bool, weighted: bool) -> _Candidates:
-        """The candidates of a vertex type, from the snapshot's vertices, their birth times and their weights."""
+        """Return the candidates of a vertex type, from the snapshot's vertices, their birth times and their weights."""
         alive = view.alive[type_]
         ids = _NONE if alive is None else np.flatnonzero(alive)
         count = view.node_counts[type_] if alive is None else ids.size
@@ -208,7 +208,7 @@ class _Candidates:
         return _Candidates(count, ids, order, np.ascontiguousarray(weights if alive is None else weights[ids]))
 
     def numbers(self, ids: Int64s) -> Int64s:
-        """[ids] the candidate numbers of dense ids, or -1 for vertices that are not candidates."""
+        """Return [ids], the candidate numbers of dense ids, or -1 for vertices that are not candidates."""
         if not self.ids.size and self.count:
             return ids
         places = np.searchsorted(self.ids, ids)
@@ -247,7 +247,7 @@ class _NegativeDraws:
             self._mode = _MODES[asked.known]
 
     def draw(self, sources: Int64s, ordinals: Int64s, times: Int64s | None, epoch: int) -> Int64s:
-        """[seeds, count] dense ids of destinations, or -1 if too few candidates are left.
+        """Return [seeds, count] dense ids of destinations, or -1 if too few candidates are left.
 
         Args:
             sources: [seeds] dense ids.
@@ -311,7 +311,7 @@ class _NegativeDraws:
             low = high
 
     def _listed(self, spans: Sequence[Int64s], bounds: Int64s) -> Known:
-        """The neighbours in located rows over all known edge types, each row sorted by candidate."""
+        """Return the neighbours in located rows over all known edge types, each row sorted by candidate."""
         parts = [self._entries(known, located) for known, located in zip(self._known, spans, strict=True)]
         keys, since, until = (np.concatenate([part[i] for part in parts]) for i in range(3))
         if self._mode == EVER:
@@ -322,7 +322,7 @@ class _NegativeDraws:
         return self._rows(keys[order], bounds, since[order], until[order] if lasts else _NONE)
 
     def _entries(self, known: Adjacency, spans: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-        """One type's edges in located rows: keys row * (limit + 1) + number + 1, and their begin and end times.
+        """Return one type's edges in located rows: keys row * (limit + 1) + number + 1, and their begin and end times.
 
         Edges without a time are static, and an event lasts until the next time unit, so that edge types of all kinds
         can be combined.
@@ -343,7 +343,7 @@ class _NegativeDraws:
         return keys, since, until
 
     def _rows(self, keys: Int64s, bounds: Int64s, since: Int64s, until: Int64s) -> Known:
-        """Sorted keys of `_entries` as rows, without neighbours that are not candidates."""
+        """Return sorted keys of `_entries` as rows, without neighbours that are not candidates."""
         numbers = keys % (self._limit + 1) - 1
         there = numbers >= 0
         if not there.all():

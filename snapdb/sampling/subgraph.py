@@ -38,7 +38,7 @@ class Seeds:
     """The other columns of the query: name → [seeds] or [seeds, n]."""
 
     def digest(self) -> str:
-        """The SHA-256 of the seed set in its canonical order, including all columns of its query."""
+        """Return the SHA-256 of the seed set in its canonical order, including all columns of its query."""
         digest = sha256(f"{self.type}\0{self.ids.size}".encode())
         for values in (self.ids, self.y, self.query_order, self.time, *(self.ends or (None, None))):
             digest.update(b"\0" if values is None else np.ascontiguousarray(values).tobytes())
@@ -113,7 +113,7 @@ class Edges:
     """[edges] float64 Horvitz-Thompson weights under PRIORITY, else None."""
 
     def block(self, relation: Relation, start: int, stop: int) -> Block:
-        """The edges start ≤ e < stop, as views."""
+        """Return the edges start ≤ e < stop, as views."""
         return Block(relation, self.index[0, start:stop], self.index[1, start:stop], self.position[start:stop])
 
 
@@ -141,6 +141,6 @@ class Subgraph:
 
 
 def vertex_input(kind: str, ids: Int64s, ordinals: Int64s | None = None, times: Int64s | None = None) -> SamplerInput:
-    """The input for vertex seeds, each of which is the root of a separate tree. Ordinals default to 0, 1, …"""
+    """Return the input for vertex seeds, each of which is the root of a separate tree. Ordinals default to 0, 1, …"""
     places = np.arange(ids.size, dtype=np.int64)
     return SamplerInput((SeedGroup(kind, ids, places),), places if ordinals is None else ordinals, times)

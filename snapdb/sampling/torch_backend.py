@@ -61,11 +61,11 @@ class TorchBackend:
         return self.device.type == "cuda"
 
     def scratch(self, node_counts: Mapping[str, int]) -> Scratch:
-        """Empty scratch memory, because torch allocates the memory that a batch needs."""
+        """Return empty scratch memory, because torch allocates the memory that a batch needs."""
         return Scratch({})
 
     def begin(self, batch: SampleRequest, walks: Sequence[Any], scratch: Scratch) -> _TorchSubgraph:
-        """An empty subgraph on the device, to which seeds and hops are added."""
+        """Return an empty subgraph on the device, to which seeds and hops are added."""
         return _TorchSubgraph(batch, walks, self.device, self._node_counts, self._table)
 
 
@@ -85,13 +85,13 @@ class _Numbered:
         return self.nodes.numel()
 
     def append(self, nodes: Tensor) -> Tensor:
-        """New local ids for these nodes, including duplicates."""
+        """Return new local ids for these nodes, including duplicates."""
         low = self.count
         self.nodes = torch.cat((self.nodes, nodes))
         return torch.arange(low, self.count, device=nodes.device)
 
     def meet(self, nodes: Tensor, trees: Tensor) -> Tensor:
-        """The local ids of these (tree, node) pairs. New nodes are numbered by first appearance."""
+        """Return the local ids of these (tree, node) pairs. New nodes are numbered by first appearance."""
         if trees.numel():
             # Encode (tree, vertex) as one integer, so that one sort relabels pairs.
             local, new = number(self.trees * self.base + self.nodes, trees * self.base + nodes)
@@ -139,7 +139,7 @@ class _TorchSubgraph:
         self._hidden = {walk.relation: hidden for walk in walks if (hidden := self._hidden_from(walk)) is not None}
 
     def _hidden_from(self, walk: TorchWalk) -> Hidden | None:
-        """The excluded pairs of a walk, or None.
+        """Return the excluded pairs of a walk, or None.
 
         If all edges have times and the bound is exclusive, the seed edges are already outside their trees' bounds.
         """
@@ -174,7 +174,7 @@ class _TorchSubgraph:
         self._edges[walk.relation].append(part)
 
     def finish(self) -> tuple[dict[str, Ints], dict[Relation, Edges], dict[str, Ints] | None]:
-        """Nodes, edges and trees, as tensors on a GPU or as arrays in host memory."""
+        """Return nodes, edges and trees, as tensors on a GPU or as arrays in host memory."""
         ids = torch.int64 if self._spec.ids == "int64" else torch.int32
         edges = {}
         for relation, parts in self._edges.items():
@@ -189,7 +189,7 @@ class _TorchSubgraph:
         return nodes, edges, {name: _values(numbered.trees) for name, numbered in self._nodes.items()}
 
     def _how(self, walk: TorchWalk, hop: int) -> HopDraws:
-        """The rule and keys of one hop over one relation."""
+        """Return the rule and keys of one hop over one relation."""
         spec, batch, fanout, kept = self._spec, self._batch, walk.count(hop), None
         number = EVERY_HOP if spec.reuse_hops else hop
         ordinals = None if self._limits is None else self._limits.ordinals
@@ -202,7 +202,7 @@ class _TorchSubgraph:
         return HopDraws(walk, spec.drawing, fanout, keys, self._table, kept)
 
     def _drawn(self, how: HopDraws, frontier: Frontier, hidden: Hidden | None) -> Drawn:
-        """The edges drawn for a frontier. Rows that must be searched are processed in chunks."""
+        """Return the edges drawn for a frontier. Rows that must be searched are processed in chunks."""
         walk, limits = how.walk, self._limits
         eligible = stretches(walk, frontier, limits)
         listed = _listed(walk, frontier, limits, hidden)
@@ -226,25 +226,25 @@ class _TorchSubgraph:
 
 
 def _joined(parts: Sequence[Tensor | None]) -> Tensor | None:
-    """The concatenated parts, or None if there are none."""
+    """Return the concatenated parts, or None if there are none."""
     tensors = [part for part in parts if part is not None]
     return torch.cat(tensors) if tensors else None
 
 
 def _values(tensor: Tensor | None) -> Ints:
-    """The tensor, or a numpy array that shares its memory if that is host memory."""
+    """Return the tensor, or a numpy array that shares its memory if that is host memory."""
     return tensor.numpy() if tensor is not None and tensor.device.type == "cpu" else tensor
 
 
 def _listed(walk: TorchWalk, frontier: Frontier, limits: Limits | None, hidden: Hidden | None) -> Tensor | None:
-    """[nodes] whether each node's eligible edges are not contiguous and must be listed. None if all are contiguous."""
+    """Return a [nodes] mask of nodes whose eligible edges are not contiguous, or None if all are contiguous."""
     if limits is not None and (walk.until is not None or walk.born is not None):
         return torch.ones_like(frontier.nodes, dtype=torch.bool)
     return None if hidden is None else hidden.may_meet(frontier)
 
 
 def _room(device: torch.device) -> int | None:
-    """The bytes of a GPU's memory that rows may use, leaving a fifth free for batches. None on the CPU."""
+    """Return the bytes of a GPU's memory that rows may use, leaving a fifth free for batches. None on the CPU."""
     if device.type != "cuda":
         return None
     free, total = torch.cuda.mem_get_info(device)

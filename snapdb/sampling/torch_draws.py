@@ -51,30 +51,30 @@ class HopKeys:
     """[trees] the seeds' ordinals if trees are disjoint, else None."""
 
     def picks(self, frontier: Frontier) -> Tensor:
-        """[nodes] the pick key of each node."""
+        """Return [nodes], the pick key of each node."""
         return self._of_nodes(pick_prefix(self.seed, self.batch, self.hop, self.edge_type), frontier)
 
     def fresh(self, frontier: Frontier) -> Tensor:
-        """[nodes] the key of each node's residual draw."""
+        """Return [nodes], the key of each node's residual draw."""
         return self._of_nodes(fresh_prefix(self.seed, self.batch, self.hop, self.edge_type), frontier)
 
     def _of_nodes(self, prefix: np.uint64, frontier: Frontier) -> Tensor:
-        """The prefix extended by each node and, if trees are disjoint, by its tree's ordinal."""
+        """Return the prefix extended by each node and, if trees are disjoint, by its tree's ordinal."""
         keys = fold(_word(prefix), frontier.nodes)
         return keys if self.ordinals is None else fold(keys, self.ordinals[frontier.trees])
 
     def edges(self, nodes: Tensor, edge_ids: Tensor) -> Tensor:
-        """[edges] the hash key of each edge, which does not depend on the tree."""
+        """Return [edges], the hash key of each edge, which does not depend on the tree."""
         return fold(fold(_word(hash_prefix(self.seed, self.batch, self.hop, self.edge_type)), nodes), edge_ids)
 
     def neighbors(self, nodes: Tensor, dependent: int) -> Tensor:
-        """[edges] the hash key of each neighbour, which does not depend on the node that it is drawn for."""
+        """Return [edges], the hash key of each neighbour, which does not depend on the node that it is drawn for."""
         now, later, turns, share = labor_keys(self.seed, self.batch, self.hop, self.edge_type, dependent)
         return fold(_turned(now, later, turns, share, nodes), nodes)
 
 
 def _row_words(keys: RowKeys, nodes: Tensor) -> Tensor:
-    """[nodes] the key of each node's pool row."""
+    """Return [nodes], the key of each node's pool row."""
     if keys.rounds.size == 0:
         return fold(_turned(keys.now, keys.later, keys.phase, keys.share, nodes), nodes)
     rounds = torch.from_numpy(keys.rounds[nodes.cpu().numpy()]).to(nodes.device, torch.int64)
@@ -83,13 +83,13 @@ def _row_words(keys: RowKeys, nodes: Tensor) -> Tensor:
 
 
 def _turned(now: np.uint64, later: np.uint64, turns: np.uint64, share: np.uint64, nodes: Tensor) -> Tensor:
-    """[nodes] the key `later` for nodes in the next round, and `now` for all other nodes."""
+    """Return [nodes], the key `later` for nodes in the next round, and `now` for all other nodes."""
     turned = shifted(fold(_word(turns), nodes), 32) + int(share) >= 1 << 32
     return torch.where(turned, _word(later), _word(now))
 
 
 def _word(key: np.uint64) -> int:
-    """The key as an int64 with the same bits."""
+    """Return the key as an int64 with the same bits."""
     return signed(int(key))
 
 
@@ -125,7 +125,7 @@ class _Rows(NamedTuple):
 def _draw_from_rows(
     walk: TorchWalk, fanout: int, kept: Kept, frontier: Frontier, eligible: Eligible, keys: HopKeys, *, weigh: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """[rows, fanout] ranks among the eligible edges of nodes with more than `fanout` edges, with their weights.
+    """Return [rows, fanout] ranks among the eligible edges of nodes with more than `fanout` edges, with their weights.
 
     The weights are Horvitz-Thompson weights. Each row has picks from the eligible edges of the pool row, then the
     residual draw from the other edges.
@@ -145,14 +145,14 @@ def _draw_from_rows(
 
 
 def _held(rows: _Rows, eligible: Eligible) -> tuple[Tensor, Tensor]:
-    """The ranks of the pool rows' eligible edges, padded with FAR, and [frontier] their number per node."""
+    """Return the ranks of the pool rows' eligible edges, padded with FAR, and [frontier] their number per node."""
     ranks, inside = eligible.ranks(rows.which.nonzero().squeeze(1), rows.positions)
     held, _ = ranks.where(inside, FAR).sort(1)
     return held, eligible.degrees.masked_scatter(rows.which, inside.sum(1))
 
 
 def _chosen(keys: Tensor, k: int, rows: _Rows, held: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-    """[rows, k] the ranks of up to k picks from each pool row, padded with FAR, and [rows] their number.
+    """Return [rows, k], the ranks of up to k picks from each pool row, padded with FAR, and [rows] their number.
 
     If a row has no more than k eligible edges, all are taken.
     """
@@ -188,7 +188,7 @@ def _rows(walk: TorchWalk, kept: Kept, frontier: Frontier, *, weigh: bool) -> _R
 
 
 def _chances(walk: TorchWalk, picks: int, eligible: Eligible, rows: _Rows, held: Tensor, delivered: Tensor) -> Tensor:
-    """The probability of each drawn edge, given the scores of all other edges."""
+    """Return the probability of each drawn edge, given the scores of all other edges."""
     assert rows.bounds is not None
     assert rows.at is not None
     fanout, degrees = delivered.shape[1], eligible.degrees.to(torch.float64)
@@ -215,7 +215,7 @@ def _chances(walk: TorchWalk, picks: int, eligible: Eligible, rows: _Rows, held:
 
 
 def _fresh(fanout: int, picked: Tensor, degrees: Tensor) -> Tensor:
-    """The probability that the residual draw takes an edge that was not picked."""
+    """Return the probability that the residual draw takes an edge that was not picked."""
     return torch.where(picked < fanout, (fanout - picked) / (degrees - picked), 0.0)
 
 
@@ -261,7 +261,7 @@ class HopDraws:
         return self.walk.skips_zeros and self.fanout != EVERY
 
     def draw_edges(self, frontier: Frontier, eligible: Eligible) -> Drawn:
-        """Up to `fanout` edges of each node. A node with at most `fanout` edges gets all of them, ascending."""
+        """Return up to `fanout` edges of each node. A node with at most `fanout` edges gets all of them, ascending."""
         many = eligible.degrees > self.fanout
         if self.kept is not None and self.drawing.weighted:
             eligible = eligible_by_weight(self.walk, eligible, many | self.skips_zeros)
@@ -281,7 +281,7 @@ class HopDraws:
         return Drawn(sides, eligible.positions(sides, ranks), weights)
 
     def _picks(self, frontier: Frontier, rows: Tensor, eligible: Eligible) -> _Picks:
-        """The draws from rows that have more eligible edges than the fanout."""
+        """Return the draws from rows that have more eligible edges than the fanout."""
         some = Frontier(frontier.nodes[rows], frontier.trees[rows] if frontier.trees.numel() else frontier.trees)
         k, drawing, weigh = self.fanout, self.drawing, self.drawing.method == "PRIORITY"
         if rows.numel() == 0:
@@ -296,14 +296,14 @@ class HopDraws:
 
 
 def is_scored(drawing: Drawing, walk: TorchWalk) -> bool:
-    """Whether a draw reads all eligible edges of a row, not only the edges that it returns."""
+    """Return whether a draw reads all eligible edges of a row, not only the edges that it returns."""
     if drawing.method == "LATEST":
         return walk.turn is not None
     return drawing.weighted or drawing.method not in ("UNIFORM", "FULL")
 
 
 def _by_rank(drawing: Drawing, k: int, frontier: Frontier, degrees: Tensor, keys: HopKeys) -> _Picks:
-    """Draws that depend only on the number of eligible edges."""
+    """Return draws that depend only on the number of eligible edges."""
     slots = torch.arange(k, device=degrees.device)
     if drawing.method == "LATEST":
         ranks = (degrees - k)[:, None] + slots
@@ -315,7 +315,7 @@ def _by_rank(drawing: Drawing, k: int, frontier: Frontier, degrees: Tensor, keys
 
 
 def _by_score(hop: HopDraws, frontier: Frontier, edges: Candidates) -> _Picks:
-    """Draws that score every eligible edge."""
+    """Return draws that score every eligible edge."""
     if hop.drawing.replace:
         edges = edges.of_weight() if hop.skips_zeros else edges
         return _with_replacement(edges, hop.fanout, hop.keys.picks(frontier), skips_zeros=hop.skips_zeros)
@@ -325,7 +325,7 @@ def _by_score(hop: HopDraws, frontier: Frontier, edges: Candidates) -> _Picks:
 
 
 def _scores(hop: HopDraws, frontier: Frontier, edges: Candidates) -> tuple[Tensor, ...]:
-    """The sort keys of each row's candidates. The smallest keys are drawn: see `kernels/draw/scores.py`."""
+    """Return the sort keys of each row's candidates. The smallest keys are drawn: see `kernels/draw/scores.py`."""
     walk, drawing, keys = hop.walk, hop.drawing, hop.keys
     assert walk.edge_id is not None
     ids = walk.edge_id[edges.positions].to(torch.int64)
@@ -347,7 +347,7 @@ def _scores(hop: HopDraws, frontier: Frontier, edges: Candidates) -> tuple[Tenso
 
 
 def _least(edges: Candidates, k: int, scores: tuple[Tensor, ...], *, weigh: bool) -> _Picks:
-    """The k smallest candidates of each row, by ascending rank. Their weights are inverse sampling probabilities."""
+    """Return the k smallest candidates of each row by ascending rank, weighted by inverse sampling probabilities."""
     order = order_in_rows(edges.rows, *scores)
     _, places = spread(edges.counts)
     chosen = torch.zeros_like(order, dtype=torch.bool)
@@ -364,7 +364,7 @@ def _least(edges: Candidates, k: int, scores: tuple[Tensor, ...], *, weigh: bool
 
 
 def _with_replacement(edges: Candidates, k: int, keys: Tensor, *, skips_zeros: bool) -> _Picks:
-    """k draws from each row, with probability proportional to weight, and none from a row whose weights are all 0.
+    """Return k draws per row, in proportion to weights, but no draws from a row whose weights are all 0.
 
     If `skips_zeros`, all candidates have positive weight, and a row of at most k candidates takes each of them once.
     """

@@ -27,7 +27,7 @@ class Frontier(NamedTuple):
     """[nodes] the seed whose tree each node is in. Empty if trees are not disjoint."""
 
     def part(self, low: int, high: int) -> Frontier:
-        """The nodes low ≤ i < high."""
+        """Return the nodes low ≤ i < high."""
         return Frontier(self.nodes[low:high], self.trees[low:high])
 
 
@@ -47,7 +47,7 @@ class Limits(NamedTuple):
 
     @classmethod
     def of(cls, entry: SamplerInput, temporal: Temporal | None, device: torch.device) -> Self | None:
-        """The limits of a batch's trees, or None for statements without time bounds."""
+        """Return the limits of a batch's trees, or None for statements without time bounds."""
         if temporal is None:
             return None
         return cls(*(tensor_on(bound, device) for bound in time_bounds(entry, temporal)))
@@ -69,7 +69,7 @@ class Hidden(NamedTuple):
 
     @classmethod
     def of(cls, excluded: ExcludedEdges, walk: TorchWalk, disjoint: bool, device: torch.device) -> Self:
-        """The pairs that are excluded from a walk."""
+        """Return the pairs that are excluded from a walk."""
         source, destination = excluded.source, excluded.destination
         trees = excluded.trees if disjoint else np.zeros_like(excluded.trees)
         near = {"IN": [destination], "OUT": [source], "BOTH": [source, destination]}[walk.relation.direction]
@@ -85,12 +85,12 @@ class Hidden(NamedTuple):
         return cls(nodes, base, *columns)
 
     def may_meet(self, frontier: Frontier) -> Tensor:
-        """[nodes] whether a node's row may contain an excluded edge."""
+        """Return a [nodes] mask of the nodes whose row may contain an excluded edge."""
         keys = frontier.trees * self.base + frontier.nodes if frontier.trees.numel() else frontier.nodes
         return torch.isin(keys, self.nodes)
 
     def holds(self, source: Tensor, destination: Tensor, trees: Tensor | int) -> Tensor:
-        """[edges] whether each edge is excluded."""
+        """Return an [edges] mask of the excluded edges."""
         s, is_source = _find(self.sources, source)
         d, is_destination = _find(self.destinations, destination)
         _, is_pair = _find(self.pairs, (trees * self.sources.numel() + s) * self.destinations.numel() + d)
@@ -115,15 +115,15 @@ class Eligible(NamedTuple):
         return self.counts.sum(0)
 
     def part(self, low: int, high: int) -> Eligible:
-        """The eligible edges of the rows low ≤ row < high."""
+        """Return the eligible edges of the rows low ≤ row < high."""
         return self._replace(starts=self.starts[:, low:high], counts=self.counts[:, low:high])
 
     def of(self, rows: Tensor) -> Eligible:
-        """The eligible edges of these rows."""
+        """Return the eligible edges of these rows."""
         return self._replace(starts=self.starts[:, rows], counts=self.counts[:, rows])
 
     def only(self, which: Tensor, positions: Tensor, kept: Tensor) -> Eligible:
-        """The same edges, but the rows of `which` become lists of the positions that `kept` marks."""
+        """Return the same edges, but the rows of `which` become lists of the positions that `kept` marks."""
         left = counts_of(kept, torch.where(which, self.degrees, 0))
         listed = positions[kept] if self.listed is None else torch.cat((self.listed, positions[kept]))
         starts, counts = self.starts.clone(), torch.where(which, 0, self.counts)
@@ -132,7 +132,7 @@ class Eligible(NamedTuple):
         return self._replace(starts=starts, counts=counts, listed=listed)
 
     def ranks(self, rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """The ranks of positions among the eligible edges of their rows, and whether each position is eligible.
+        """Return the ranks of positions among the eligible edges of their rows, and whether each position is eligible.
 
         `positions` has shape [rows, n].
         """
@@ -154,7 +154,7 @@ class Eligible(NamedTuple):
         return torch.where(inside, at - low, ranks), inside_any | inside
 
     def positions(self, rows: Tensor, ranks: Tensor) -> Tensor:
-        """The positions of ranks among the eligible edges of rows."""
+        """Return the positions of ranks among the eligible edges of rows."""
         positions = place(self.starts, self.counts, rows, ranks)
         if self.listed is None or self.listed.numel() == 0:
             return positions
@@ -162,7 +162,7 @@ class Eligible(NamedTuple):
 
 
 def stretches(walk: TorchWalk, frontier: Frontier, limits: Limits | None) -> Eligible:
-    """The ranges of edges within the time bounds of each node's tree. End times and birth times are not checked yet."""
+    """Return the ranges of edges within the time bounds of each node's tree, without checking end and birth times."""
     start, end = walk.indptr[frontier.nodes], walk.indptr[frontier.nodes + 1]
     if limits is None or walk.time is None:
         return Eligible(walk.held, start[None], (end - start)[None])
@@ -188,7 +188,7 @@ def stretches(walk: TorchWalk, frontier: Frontier, limits: Limits | None) -> Eli
 def eligible_edges(
     walk: TorchWalk, frontier: Frontier, limits: Limits | None, hidden: Hidden | None, eligible: Eligible, which: Tensor
 ) -> Eligible:
-    """The edges of `eligible` that have not ended, lead to nodes that are already born, and are not excluded.
+    """Return the edges of `eligible` that have not ended, lead to nodes that are already born, and are not excluded.
 
     Only the rows of `which` are searched, and then listed.
     """
@@ -202,7 +202,7 @@ def eligible_edges(
 
 
 def eligible_by_weight(walk: TorchWalk, eligible: Eligible, which: Tensor) -> Eligible:
-    """The edges of `eligible`, except edges of weight 0 in the rows of `which`."""
+    """Return the edges of `eligible`, except edges of weight 0 in the rows of `which`."""
     if walk.weight is None:
         return eligible
     rows, slots = spread(torch.where(which, eligible.degrees, 0))
@@ -225,13 +225,13 @@ class Candidates(NamedTuple):
     """[edges] weights, or 1 if edges have no weights."""
 
     def of_weight(self) -> Candidates:
-        """The candidates of positive weight."""
+        """Return the candidates of positive weight."""
         kept = self.weights > 0
         return Candidates(counts_of(kept, self.counts), *(column[kept] for column in self[1:]))
 
 
 def candidates(walk: TorchWalk, eligible: Eligible) -> Candidates:
-    """The eligible edges of all rows."""
+    """Return the eligible edges of all rows."""
     rows, ranks = spread(eligible.degrees)
     positions = eligible.positions(rows, ranks)
     weights = torch.ones(ranks.shape, dtype=torch.float64, device=ranks.device)
@@ -242,7 +242,7 @@ def candidates(walk: TorchWalk, eligible: Eligible) -> Candidates:
 
 # Conditions that no range can express are checked edge by edge, for all edges of a chunk at once.
 def _visible(walk: TorchWalk, positions: Tensor, limits: Limits | None, trees: Tensor | None) -> Tensor:
-    """[edges] whether each edge has not ended, and leads to a node that has been born."""
+    """Return an [edges] mask of the edges that have not ended and lead to a node that has been born."""
     kept = torch.ones_like(positions, dtype=torch.bool)
     if limits is None or trees is None:
         return kept
@@ -256,7 +256,7 @@ def _visible(walk: TorchWalk, positions: Tensor, limits: Limits | None, trees: T
 def _hidden(
     walk: TorchWalk, hidden: Hidden, nodes: Tensor, positions: Tensor, limits: Limits | None, trees: Tensor | None
 ) -> Tensor:
-    """[edges] whether each edge is excluded. A disjoint tree does not exclude edges before its seed's time."""
+    """Return an [edges] mask of the excluded edges. A disjoint tree does not exclude edges before its seed's time."""
     far = walk.indices[positions].to(torch.int64)
     outward: Tensor | bool = walk.relation.direction == "OUT"
     if walk.outward is not None:
@@ -272,6 +272,6 @@ def _hidden(
 
 
 def _find(values: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """The position of each value among the non-empty ascending `values`, and whether it is one of them."""
+    """Return the position of each value among the non-empty ascending `values`, and whether it is one of them."""
     at = torch.searchsorted(values, wanted).clamp(max=values.numel() - 1)
     return at, values[at] == wanted

@@ -96,12 +96,12 @@ def open_torch_walks(
 
 
 def tensor_on(values: Array, device: torch.device) -> Tensor:
-    """The array as a tensor on the device. On the CPU it shares the array's memory, so it must not be written."""
+    """Return the array as a tensor on the device. On the CPU, it shares the array's memory and must not be written."""
     return torch.from_numpy(np.ascontiguousarray(values)).to(device)
 
 
 def _flat(stored: Adjacency) -> Adjacency:
-    """The logical rows as a single base. Columns that no draw reads are built at first access."""
+    """Return the logical rows as a single base. Columns that no draw reads are built at first access."""
     outward = None
     if stored.outward is not None:
         parts = [stored.outward[part.positions] for part in logical_parts(stored.rows)]
@@ -110,7 +110,7 @@ def _flat(stored: Adjacency) -> Adjacency:
 
 
 def _needed(walk: Walk, spec: SampleSpec, far: int) -> dict[str, Array | None]:
-    """The arrays that the sampler's draws read, by the names of TorchWalk's fields."""
+    """Return the arrays that the sampler's draws read, by the names of TorchWalk's fields."""
     arrays = walk.arrays
     indptr, indices = arrays.rows.indptr, arrays.rows.indices
     # Check once, on the host: on a GPU, an out-of-range index fails late, with an assertion that destroys the CUDA
@@ -133,13 +133,13 @@ def _needed(walk: Walk, spec: SampleSpec, far: int) -> dict[str, Array | None]:
 
 
 def _send(walk: Walk, columns: Mapping[str, Array | None], device: torch.device) -> TorchWalk:
-    """The walk with its columns on the device."""
+    """Return the walk with its columns on the device."""
     sent: dict[str, Any] = {n: None if values is None else tensor_on(values, device) for n, values in columns.items()}
     return TorchWalk(walk, **sent, steps=int(np.diff(walk.arrays.rows.indptr).max(initial=0)).bit_length())
 
 
 def _turns(indptr: Int64s, outward: Bools) -> Int64s:
-    """[nodes] the start of the OUT edges in each row."""
+    """Return [nodes], the start of the OUT edges in each row."""
     upto = np.zeros(outward.size + 1, np.int64)
     np.cumsum(outward, out=upto[1:])
     turns: Int64s = indptr[1:] - (upto[indptr[1:]] - upto[indptr[:-1]])

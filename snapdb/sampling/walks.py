@@ -35,7 +35,7 @@ class _Weights(NamedTuple):
 
 
 def _open_weights(view: GraphView, relation: Relation, adjacency: Adjacency, drawing: Drawing) -> _Weights | None:
-    """The weights of a relation's edges, or None if all edges have the same weight.
+    """Return the weights of a relation's edges, or None if all edges have the same weight.
 
     Raises:
         BindError: The edge type has no weights.
@@ -59,7 +59,7 @@ def _open_weights(view: GraphView, relation: Relation, adjacency: Adjacency, dra
 
 
 def _column(drawing: Drawing, relation: Relation) -> str | None:
-    """The name of the weight column of a relation's edges."""
+    """Return the name of the weight column of a relation's edges."""
     return {name.lower(): column for name, column in drawing.weights}.get(relation.edge.edge.lower())
 
 
@@ -76,7 +76,7 @@ def _by_position(weights: Float64s, edge_id: EdgeColumn) -> EdgeColumn:
 
 
 def _has_zeros(relation: Relation, adjacency: Adjacency, column: EdgeColumn, drawing: Drawing) -> bool:
-    """Whether some edges have weight 0. Raises DataError for weights that no draw can use."""
+    """Return whether some edges have weight 0. Raises DataError for weights that no draw can use."""
     rows, signed = adjacency.rows, drawing.method == "TOPK"
     shown = np.empty(_SHOWN, np.int64)
     bad, zeros = find_bad_weights(rows, column_arrays(column, np.float64, rows), signed, shown)
@@ -129,18 +129,18 @@ class Walk:
     """Whether some edges have weight 0 and are excluded if a hop draws a limited number of edges."""
 
     def count(self, hop: int) -> int:
-        """The number of edges that a node draws at this hop."""
+        """Return the number of edges that a node draws at this hop."""
         counts = self.fanout.counts
         if hop >= len(counts):
             return 0
         return EVERY if counts[hop] == FULL else counts[hop]
 
     def is_direct(self, fanout: int) -> bool:
-        """Whether rows are drawn by `sample_uniform`, which handles neither times nor weights."""
+        """Return whether rows are drawn by `sample_uniform`, which handles neither times nor weights."""
         return self.method == scores.FLOYD or (fanout == EVERY and self.method != scores.PRIORITY)
 
     def excluded_pairs(self, excluded: ExcludedEdges | None, temporal: Temporal | None) -> ExcludedPairs:
-        """The pairs that a walk must exclude.
+        """Return the pairs that a walk must exclude.
 
         Edges at a seed's time or later are already outside its tree's time bounds, unless the bound includes that time.
         """
@@ -157,7 +157,7 @@ class Walk:
         return ExcludedPairs(trees.size, *(inward if relation.direction == "IN" else outward))
 
     def for_one_pass(self) -> Self:
-        """The relation for one pass over all nodes. Unlike in batches, its large files are read ahead."""
+        """Return the relation for one pass over all nodes. Unlike in batches, its large files are read ahead."""
         arrays, rows = self.arrays, self.arrays.rows
         # If memory is scarce, these maps are advised for random access, without readahead, which a sequential pass
         # needs.
@@ -185,7 +185,7 @@ def open_walks(view: GraphView, spec: SampleSpec) -> tuple[Walk, ...]:
 
 
 def _open(view: GraphView, spec: SampleSpec, fanout: Fanout, relation: Relation) -> Walk:
-    """One relation of a fanout, opened and checked against the numbers of its nodes."""
+    """Return one relation of a fanout, opened and checked against the numbers of its nodes."""
     adjacency = view.adjacency(relation)
     if adjacency.nodes != view.node_counts[relation.expands]:
         raise damaged(relation)
@@ -203,14 +203,14 @@ def _open(view: GraphView, spec: SampleSpec, fanout: Fanout, relation: Relation)
 
 
 def _is_undated(time: EdgeColumn | None) -> bool:
-    """Whether any edge lacks a time."""
+    """Return whether any edge lacks a time."""
     return time is None or any(part is not None and bool((part == STATIC).any()) for part in time)
 
 
 def _arrays(
     adjacency: Adjacency, spec: SampleSpec, relation: Relation, weight: EdgeColumn | None, born: Int64s | None
 ) -> WalkArrays:
-    """The rows with the columns that draws read. Files of other columns are not opened."""
+    """Return the rows with the columns that draws read. Files of other columns are not opened."""
     rows, outward = adjacency.rows, adjacency.outward
     scored = spec.drawing.scores_edges(relation)
     timed = spec.disjoint or spec.drawing.method == "LATEST"
@@ -232,7 +232,7 @@ def _arrays(
 
 
 def _method(drawing: Drawing, relation: Relation) -> int:
-    """The kernel method that implements a statement's drawing."""
+    """Return the kernel method that implements a statement's drawing."""
     if drawing.method == "UNIFORM" and drawing.weighted:
         return scores.SHARES if drawing.replace else scores.RACE
     if drawing.method == "UNIFORM" and drawing.replace:
@@ -245,7 +245,7 @@ def _method(drawing: Drawing, relation: Relation) -> int:
 
 
 def damaged(relation: Relation) -> CorruptError:
-    """The error for a relation with rows that extend beyond their arrays."""
+    """Return the error for a relation with rows that extend beyond their arrays."""
     edge = relation.edge.edge
     return CorruptError(
         f"the adjacency of {edge} is damaged: an index is out of range; CHECK DATABASE lists the file",
@@ -280,7 +280,7 @@ NO_PAIRS = ExcludedPairs(0, _NONE, _NONE, _NONE)
 
 
 def time_bounds(entry: SamplerInput, temporal: Temporal | None) -> TimeBounds:
-    """The time bounds of each tree, or empty arrays if the statement has none.
+    """Return the time bounds of each tree, or empty arrays if the statement has none.
 
     Raises:
         ValueError: The statement has a time bound, but the seeds have no times.
@@ -297,17 +297,17 @@ def time_bounds(entry: SamplerInput, temporal: Temporal | None) -> TimeBounds:
 
 
 def _later(times: Int64s, by: int) -> Int64s:
-    """times + by, clamped to the range of int64."""
+    """Return times + by, clamped to the range of int64."""
     return np.where(times > LAST - by, LAST, times + by)
 
 
 def _earlier(times: Int64s, by: int) -> Int64s:
-    """times - by, clamped to the range of int64."""
+    """Return times - by, clamped to the range of int64."""
     return np.where(times < FIRST + by, FIRST, times - by)
 
 
 def _sorted(trees: Int64s, row_node: Int64s, neighbor: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-    """Pairs sorted by (tree, row_node, neighbor), as `find_windows` searches them."""
+    """Return pairs sorted by (tree, row_node, neighbor), as `find_windows` searches them."""
     order = np.lexsort((neighbor, row_node, trees))
     first, second, third = (np.asarray(values, np.int64)[order] for values in (trees, row_node, neighbor))
     return first, second, third
