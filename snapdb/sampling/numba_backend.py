@@ -301,7 +301,7 @@ def _draw(hop: _Hop, scratch: Scratch) -> int:
 
 
 def _expand_directly(hop: _Hop, scratch: Scratch, reached: NodeMap, before: Edges) -> Edges:
-    """`_expand` for uniform draws without replacement from whole rows, into arrays of exactly the right size."""
+    """Run `_expand` for uniform draws without replacement from whole rows, into arrays of exactly the right size."""
     walk, fanout, low, high = hop.walk, hop.fanout, hop.low, hop.high
     rows, frontier, old = walk.arrays.rows, scratch.nodes[walk.relation.expands].nodes, before.position.size
     # Counting first costs one read per row, which also locates the rows for drawing, and avoids copying all edges.

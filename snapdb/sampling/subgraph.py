@@ -1,4 +1,4 @@
-"""The data types of sampling: seeds, a sampler's input, and the relabeled subgraph."""
+"""The data types of sampling: seeds, a sampler's input, and the relabelled subgraph."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
