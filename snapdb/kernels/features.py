@@ -263,6 +263,27 @@ def gather_over(
     return out
 
 
+def find_rows(rows: int, newer: int, marks: Overlay, count: int, ids: Array) -> Int64s:
+    """[n] where each id's row is among the older rows followed by the newer ones, or -1 if it is in neither.
+
+    Args:
+        rows: The number of older rows.
+        newer: The number of newer rows.
+        marks: The overlay that marks the ids with a newer row.
+        count: The number of ids, 0 ≤ id < count.
+        ids: [n] the ids.
+
+    Raises:
+        IndexError: An id is not 0 ≤ id < count.
+    """
+    numbers = _read_only(np.ascontiguousarray(ids, np.int64))
+    out = np.empty(numbers.size, np.int64)
+    bad = _find_rows(rows, newer, marks, count, numbers, out)
+    if bad >= 0:
+        raise IndexError(f"row {numbers[bad]} does not exist: there are {count} rows (numbered from 0)")
+    return out
+
+
 def gather_csr(rows: Csr, newer: Csr, marks: Overlay, ids: Array, count: int, width: int) -> Csr:
     """The rows of ids as new arrays, with int64 indices. Ids without a row get empty rows.
 
@@ -306,7 +327,7 @@ def _mark(ids: Int64s, words: UInt64s, ranks: Int64s) -> None:
 
 
 @kernel
-def _newer(marks: Overlay, id_: int) -> Any:
+def newer_row(marks: Overlay, id_: int) -> Any:
     """The number of an id's newer row, or -1."""
     words, word = marks.words, id_ >> 6
     if word >= words.size:
@@ -325,7 +346,7 @@ def _request_over(
     width = rows.itemsize * rows.shape[1]
     for i in range(ids.size):
         row = ids[i]
-        place = _newer(marks, row) if row >= 0 else np.int64(-1)
+        place = newer_row(marks, row) if row >= 0 else np.int64(-1)
         if 0 <= place < newer.shape[0]:
             request_bytes(newer_base + place * width, newer_base + (place + 1) * width, page)
         elif 0 <= row < rows.shape[0]:
@@ -339,7 +360,7 @@ def _gather_over(rows: Array, newer: Array, marks: Overlay, blank: Array, count:
         row = ids[i]
         if row < 0 or row >= count:
             return i
-        place = _newer(marks, row)
+        place = newer_row(marks, row)
         if 0 <= place < newer.shape[0]:
             for j in range(out.shape[1]):
                 out[i, j] = newer[place, j]
@@ -353,6 +374,21 @@ def _gather_over(rows: Array, newer: Array, marks: Overlay, blank: Array, count:
 
 
 @kernel
+def _find_rows(rows: int, newer: int, marks: Overlay, count: int, ids: Int64s, out: Int64s) -> int:
+    """Fill `out` [n] and return the first invalid index into `ids`, or -1."""
+    for i in range(ids.size):
+        row = ids[i]
+        if row < 0 or row >= count:
+            return i
+        place = newer_row(marks, row)
+        if 0 <= place < newer:
+            out[i] = rows + place
+        else:
+            out[i] = row if row < rows else -1
+    return -1
+
+
+@kernel
 def _measure(old: Csr, new: Csr, marks: Overlay, count: int, ids: Int64s, starts: Int64s, indptr: Int64s) -> int:
     """Write the start of each row in its source (-1 - start for newer rows) and in the result.
 
@@ -362,7 +398,7 @@ def _measure(old: Csr, new: Csr, marks: Overlay, count: int, ids: Int64s, starts
         row = ids[i]
         if row < 0 or row >= count:
             return i
-        place = _newer(marks, row)
+        place = newer_row(marks, row)
         first, last, size = np.int64(0), np.int64(0), old.values.size
         if 0 <= place < new.indptr.size - 1:
             first, last, size = new.indptr[place], new.indptr[place + 1], new.values.size

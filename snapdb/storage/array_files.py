@@ -8,10 +8,10 @@ import os
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import IO, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ from snapdb.errors import DatabaseError
 
 STATIC = -(2**63)
 """The time of static edges, which sorts before all other times."""
+
+PAGE = 1 << 12
+"""The size in bytes of a page of memory and of the file cache, and the alignment that O_DIRECT requires."""
 
 _BUFFER = 1 << 23
 """The size of a write in bytes. Writes start at multiples of it so that the kernel keeps the file in huge pages."""
@@ -52,6 +55,24 @@ class ArrayFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._file.close()
+
+
+def new_row_file(path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> np.memmap[Any, Any]:
+    """A new .npy file as a writable memory map that reads as zeros, whose data begins at a multiple of `PAGE`.
+
+    In files written by numpy, data begins at byte 128. Some rows then extend over one page more than necessary, and
+    none of them can be read with O_DIRECT alone.
+    """
+    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
+    text = repr(header).encode("latin1")
+    magic = np.lib.format.magic(1, 0)
+    padded = text.ljust(PAGE - len(magic) - 3) + b"\n"
+    if len(magic) + 2 + len(padded) != PAGE:  # no shape or dtype of a feature is that long
+        raise ValueError(f"the header of {path} does not fit into {PAGE} bytes")
+    with open(path, "wb") as file:
+        file.write(magic + len(padded).to_bytes(2, "little") + padded)
+        file.truncate(PAGE + int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize)
+    return np.lib.format.open_memmap(path, mode="r+")
 
 
 class TimeSpan:
@@ -273,7 +294,7 @@ def _root(array: Array) -> object:
     return owner.obj if isinstance(owner, memoryview) else owner
 
 
-class _Place(NamedTuple):
+class FileRegion(NamedTuple):
     """The file region of a mapped array."""
 
     file: str
@@ -289,7 +310,7 @@ def same_values(one: Array, other: Array) -> bool:
     """
     if one is other or one.dtype != other.dtype or one.shape != other.shape:
         return one is other
-    places = _place(one), _place(other)
+    places = file_region(one), file_region(other)
     if places == (None, None):
         return np.array_equal(one, other)
     return places[0] == places[1]
@@ -301,7 +322,7 @@ def in_order(array: Array) -> Array:
     A large file gets a separate map with sequential readahead, because the map that other readers use is advised for
     random access.
     """
-    place = _place(array) if array.nbytes > _SMALL else None
+    place = file_region(array) if array.nbytes > _SMALL else None
     if place is None:
         return array
     try:
@@ -314,15 +335,15 @@ def in_order(array: Array) -> Array:
     return fresh.view(np.ndarray)
 
 
-def _place(array: Array) -> _Place | None:
-    """Return the file region of an array, or None if it has no named file or its values are not contiguous."""
+def file_region(array: Array) -> FileRegion | None:
+    """The file region of an array, or None if it has no named file or its values are not contiguous."""
     root: Any = array
     while isinstance(root.base, np.ndarray):
         root = root.base
     if not isinstance(root, np.memmap) or root.filename is None or not array.flags.c_contiguous:
         return None
     inside = array.ctypes.data - root.ctypes.data
-    return _Place(str(root.filename), root.offset + inside, array.dtype, array.shape)
+    return FileRegion(str(root.filename), root.offset + inside, array.dtype, array.shape)
 
 
 def temporary_bytes(folder: Path, size: int, what: str, remedy: str) -> UInt8s:
@@ -339,13 +360,23 @@ def temporary_bytes(folder: Path, size: int, what: str, remedy: str) -> UInt8s:
     """
     if size == 0:
         return np.zeros(0, np.uint8)
+    with temporary_file(folder, size, what, remedy) as file:
+        return np.memmap(file, np.uint8, "r+", shape=(size,)).view(np.ndarray)
+
+
+@contextmanager
+def temporary_file(folder: Path, size: int, what: str, remedy: str) -> Iterator[IO[bytes]]:
+    """Yield an unnamed file of `size` bytes, which exists until its last descriptor or map is closed.
+
+    The arguments and errors are those of `temporary_bytes`.
+    """
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
-            # Allocate the file so that a full disk raises an error here. Otherwise a later write would kill the process
-            # (SIGBUS).
+            # Allocate the file so that a full disk raises an error here. Otherwise a later write would fail, or kill
+            # the process (SIGBUS) if the file is mapped.
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, size)
-            return np.memmap(file, np.uint8, "r+", shape=(size,)).view(np.ndarray)
+            yield file
     except OSError as error:
         if error.errno not in _FULL:
             raise DatabaseError(

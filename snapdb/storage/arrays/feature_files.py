@@ -21,7 +21,7 @@ from snapdb.arrays import Array, Int64s
 from snapdb.errors import CorruptError
 from snapdb.kernels.features import Csr
 from snapdb.sql_engine import ROW_ID, SqlSession, quote, table_rows
-from snapdb.storage.array_files import prefer_huge_pages
+from snapdb.storage.array_files import new_row_file, prefer_huge_pages
 from snapdb.storage.arrays.feature_types import FeatureColumn, FeatureSource, fill_value, is_feature_type, numbers_of
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.manifests import Metadata, map_array
@@ -379,7 +379,7 @@ def slices_of(
 def new_array(path: Path, spec: FeatureSpec, rows: int, width: int) -> Array:
     """A new array file, filled with the DEFAULT or zeros."""
     dtype = np.dtype(spec.dtype)
-    out: Array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(rows, width))
+    out: Array = new_row_file(path, dtype, (rows, width))
     prefer_huge_pages(out)
     if fill := fill_value(spec.dtype, spec.default):  # a new file is sparse and already reads as zeros
         out[:] = fill

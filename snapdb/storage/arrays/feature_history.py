@@ -11,6 +11,7 @@ from snapdb.arrays import Array, Bools, Int64s
 from snapdb.errors import CorruptError, DataError
 from snapdb.kernels.features import Csr, gather_csr, last_before, overlay
 from snapdb.sql_engine import ROW_ID, SqlSession, quote
+from snapdb.storage.array_files import new_row_file
 from snapdb.storage.arrays.feature_files import (
     ROWS_AT_ONCE,
     csr_path,
@@ -225,7 +226,7 @@ def _merge_dense(
             f"{patch / name} is damaged: it does not fit {base / name}; create the snapshot again",
             code="damaged-snapshot",
         )
-    out = np.lib.format.open_memmap(directory / name, mode="w+", dtype=old.dtype, shape=(count, *old.shape[1:]))
+    out = new_row_file(directory / name, old.dtype, (count, *old.shape[1:]))
     kept = min(count, old.shape[0])
     # Copy in blocks, because a single assignment would touch all pages of both files at once.
     for at in range(0, kept, _COPIED_AT_ONCE):
