@@ -17,6 +17,7 @@ from snapdb.kernels.features import (
     Csr,
     Overlay,
     empty_csr,
+    find_rows,
     gather,
     gather_csr,
     gather_mapped,
@@ -47,6 +48,40 @@ class SparseReader(Feature, Protocol):
         """Return the rows of these ids as new CSR arrays with int64 indices."""
 
 
+@runtime_checkable
+class TimedReader(Feature, Protocol):
+    """A feature with a history. `read` returns the values at the end of the window."""
+
+    def read_before(self, ids: Array, before: Int64s) -> Array:
+        """Return a new array of the last value of each id before its time (as-of join)."""
+
+
+@runtime_checkable
+class RowReader(Feature, Protocol):
+    """A feature whose rows are rows of arrays, which can therefore be cached and read ahead."""
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The arrays, whose rows are numbered one array after the other."""
+
+    @property
+    def blank(self) -> Array:
+        """[width] the row of ids that have none."""
+
+    def find(self, ids: Array, before: Int64s | None = None, *, strict: bool = True) -> Int64s:
+        """[n] the number of each id's row in the arrays, or -1 for `blank`.
+
+        Args:
+            ids: [n] the ids.
+            before: [n] for a feature with a history, the exclusive upper time bound of each id's row.
+            strict: Whether an id without a row that needs one is an error.
+
+        Raises:
+            IndexError: An id does not exist.
+            DataError: An id has no row, and the feature has no DEFAULT.
+        """
+
+
 class ArrayFeature(NamedTuple):
     """The rows of a single array, which is often memory-mapped."""
 
@@ -63,9 +98,21 @@ class ArrayFeature(NamedTuple):
     def dtype(self) -> np.dtype[Any]:
         return self.array.dtype
 
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        return (self.array,)
+
+    @property
+    def blank(self) -> Array:
+        return np.zeros(self.array.shape[1:], self.array.dtype)
+
     def read(self, ids: Array) -> Array:
         """Return a new array of the rows of these ids."""
         return gather_mapped(self.array, ids) if self.scarce else gather(self.array, ids)
+
+    def find(self, ids: Array, before: Int64s | None = None, *, strict: bool = True) -> Int64s:
+        """Return the ids: row i belongs to id i."""
+        return find_rows(self.array.shape[0], 0, NOTHING, self.array.shape[0], ids)
 
 
 @dataclass(frozen=True)
@@ -103,6 +150,18 @@ class _PatchedFeature:
     @property
     def dtype(self) -> np.dtype[Any]:
         return self.base.dtype
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        return (self.base, self.newer)
+
+    @property
+    def blank(self) -> Array:
+        return np.full(self.base.shape[1:], self.fill, self.base.dtype)
+
+    def find(self, ids: Array, before: Int64s | None = None, *, strict: bool = True) -> Int64s:
+        """Return the number of each id's row: newer rows follow those of the base."""
+        return find_rows(self.base.shape[0], self.newer.shape[0], self.marks.overlay, self.marks.count, ids)
 
     def read(self, ids: Array) -> Array:
         """Return a new array of the rows of these ids."""
@@ -145,7 +204,7 @@ class _SparseFeature:
 class HistoryFeature(NamedTuple):
     """A feature with a history. A read returns the last value of each id before a time (as-of join)."""
 
-    arrays: HistoryArrays
+    history: HistoryArrays
     """The values and their times, by vertex."""
     name: str
     stop: int | None
@@ -161,38 +220,61 @@ class HistoryFeature(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (self.arrays.indptr.size - 1, self.arrays.rows.shape[1])
+        return (self.history.indptr.size - 1, self.history.rows.shape[1])
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return self.arrays.rows.dtype
+        return self.history.rows.dtype
 
-    def read(self, ids: Array, before: Int64s | None = None) -> Array:
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        return (self.history.rows,)
+
+    @property
+    def blank(self) -> Array:
+        return np.full(self.shape[1], fill_value(self.dtype.name, self.default), self.dtype)
+
+    def read(self, ids: Array) -> Array:
+        """Return a new array of the values of these ids at the end of the window.
+
+        Raises:
+            DataError: An id has no value, and there is no DEFAULT.
+        """
+        return self._read(self.find(ids))
+
+    def read_before(self, ids: Array, before: Int64s) -> Array:
         """Return a new array of the last values of these ids.
 
         Args:
             ids: [n] the ids to read.
-            before: [n] the exclusive upper time bound of each id's value, or None for the end of the window.
+            before: [n] the exclusive upper time bound of each id's value.
 
         Raises:
             DataError: An id has no earlier value, and there is no DEFAULT.
         """
+        return self._read(self.find(ids, before))
+
+    def find(self, ids: Array, before: Int64s | None = None, *, strict: bool = True) -> Int64s:
+        """Return the number of the last row of each id before its time, or -1."""
         end = FOREVER if self.stop is None else self.stop
         # Bounds are exclusive, because a value at the seed's own time may be a consequence of the event to predict.
         bounds = np.full(len(ids), end) if before is None else np.minimum(before, end)
-        where = last_before(self.arrays.indptr, self.arrays.time, ids, bounds, mapped=self.scarce)
-        without = np.flatnonzero(where < 0)
-        if without.size and self.default is None:
-            missing = np.unique(np.asarray(ids)[without])
+        where = last_before(self.history.indptr, self.history.time, ids, bounds, mapped=self.scarce)
+        if strict and self.default is None and where.size and int(where.min()) < 0:
+            missing = np.unique(np.asarray(ids)[where < 0])
             shown = missing[:3].tolist() if self.keys is None else self.keys.read(missing[:3]).to_pylist()
             raise missing_values(self.element, self.name, missing.size, shown)
+        return where
+
+    def _read(self, where: Int64s) -> Array:
+        without = np.flatnonzero(where < 0)
         # If no id has a value, there may be no row to read instead of the missing ones.
         if without.size == where.size:
-            return np.full((where.size, self.shape[1]), fill_value(self.dtype.name, self.default), self.dtype)
+            return np.tile(self.blank, (where.size, 1))
         # For ids without a value, any valid row is read and then overwritten, so the gather needs no branch per id.
         where[without] = where.max()
-        out = gather_mapped(self.arrays.rows, where) if self.scarce else gather(self.arrays.rows, where)
-        out[without] = fill_value(self.dtype.name, self.default)
+        out = gather_mapped(self.history.rows, where) if self.scarce else gather(self.history.rows, where)
+        out[without] = self.blank
         return out
 
 
@@ -374,4 +456,4 @@ def _arrays(feature: Feature) -> Iterator[Array]:
         case _SparseFeature():
             yield from (feature.base.indices, feature.base.values, feature.newer.indices, feature.newer.values)
         case HistoryFeature():
-            yield from feature.arrays
+            yield from feature.history

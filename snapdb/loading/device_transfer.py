@@ -16,7 +16,7 @@ from torch import Tensor
 
 from snapdb.arrays import Int64s
 from snapdb.errors import InputError
-from snapdb.graph.features import HistoryFeature, SparseReader
+from snapdb.graph.features import SparseReader, TimedReader
 from snapdb.graph.view import Feature, GraphView
 from snapdb.loading.batch import Batch
 from snapdb.loading.lazy import Held, parts, placed, ready, rows_of, tensor_of
@@ -82,7 +82,7 @@ class _Residents:
             for name, feature in named.items():
                 size = int(np.prod(feature.shape)) * feature.dtype.itemsize
                 # The rows of a sparse feature differ in length, and the values of a history depend on the seed.
-                if not size or isinstance(feature, SparseReader | HistoryFeature):
+                if not size or isinstance(feature, SparseReader | TimedReader):
                     continue
                 if size <= room:
                     uploaded[kind, name] = _upload(feature, device=self._device)
@@ -147,8 +147,8 @@ class DeviceTransfer:
             nodes: A function that returns the dense ids in host memory.
             before: [nodes] int64. For a feature with a history, the last value before this time is read.
         """
-        if before is not None and isinstance(feature, HistoryFeature):
-            return tensor_of(feature.read(nodes(), before))
+        if before is not None and isinstance(feature, TimedReader):
+            return tensor_of(feature.read_before(nodes(), before))
         return rows_of(feature, nodes()) if self._residents.rows(kind, name) is None else None
 
     def pinned(self, batch: Batch) -> Batch:

@@ -297,15 +297,15 @@ def _bounds(feature: HistoryFeature, batch: Batch, kind: str, seeds: Seeds) -> I
 
 def _known(feature: HistoryFeature, ids: Int64s, before: Int64s) -> Array:
     """Return the last value of each node before a time, or the default if there is none."""
-    start, stop = feature.arrays.indptr[ids], feature.arrays.indptr[ids + 1]
+    start, stop = feature.history.indptr[ids], feature.history.indptr[ids + 1]
     lengths = stop - start
     node = np.repeat(np.arange(ids.size), lengths)
     places = np.arange(node.size) - np.repeat(np.cumsum(lengths) - lengths, lengths) + start[node]
-    early = feature.arrays.time[places] < before[node]
+    early = feature.history.time[places] < before[node]
     known = np.bincount(node[early], minlength=ids.size)
     out = np.full((ids.size, feature.shape[1]), fill_value(feature.dtype.name, feature.default), feature.dtype)
     some = known > 0
-    out[some] = feature.arrays.rows[(start + known - 1)[some]]
+    out[some] = feature.history.rows[(start + known - 1)[some]]
     return out
 
 

@@ -24,12 +24,10 @@ from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout
 from snapdb.graph.open import raise_if_snapshot_replaced, read_layout
 from snapdb.kernels.adjacency.radix import count_buckets
 from snapdb.kernels.adjacency.rows import logical_parts, neighbors_of
-from snapdb.kernels.features import last_before
 from snapdb.plan.fits import SqlType
 from snapdb.plan.show import SummarizePlan
 from snapdb.sql_engine import ROW_ID, SqlSession
 from snapdb.storage.array_files import STATIC
-from snapdb.storage.arrays.feature_history import FOREVER
 from snapdb.storage.arrays.feature_types import FeatureSource
 from snapdb.storage.manifests import read_manifest
 from snapdb.types import EdgeElement, FeatureSpec, Relation, Snapshot, VertexElement
@@ -411,7 +409,7 @@ class _FeatureFacts:
                 spread.join(zeros, 0.0, 0.0)
             return
         if isinstance(feature, HistoryFeature):
-            without = _without(feature, ids)
+            without = feature.find(ids, strict=False) < 0
             self._missing[name] = self._missing.get(name, 0) + int(np.count_nonzero(without))
             ids = ids[~without] if feature.default is None else ids
         spread.add(np.asarray(feature.read(ids), np.float64).ravel())
@@ -439,13 +437,6 @@ def _missing_rows(session: SqlSession, rows: VertexRows | EdgeRows, specs: Itera
     counts_row = session.rows(f"SELECT {counts} FROM ({rows.sql})")[0]
     # The sums are NULL if there are no rows.
     return {name: int(count or 0) for name, count in zip(conditions, counts_row, strict=True)}
-
-
-def _without(feature: HistoryFeature, ids: Int64s) -> Bools:
-    """Return whether each id has no value before the end of the window, as [ids] bool."""
-    end = FOREVER if feature.stop is None else feature.stop
-    without: Bools = last_before(feature.arrays.indptr, feature.arrays.time, ids, np.full(ids.size, end)) < 0
-    return without
 
 
 def _width(feature: Feature) -> int:
