@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,16 @@ _AT_ONCE = 1 << 18
 """The number of nodes whose rows are read between two checks for interruption."""
 
 
+class _Hop(NamedTuple):
+    """The expected state of a batch before a hop."""
+
+    number: int
+    frontier: Mapping[str, Float64s]
+    """Vertex type → [nodes] the expected number of times that the hop expands each node."""
+    met: Mapping[str, Float64s]
+    """Vertex type → [nodes] the expected number of times that each node is in the batch."""
+
+
 def expected_accesses(
     spec: SampleSpec,
     walks: Sequence[Walk],
@@ -39,21 +50,46 @@ def expected_accesses(
     Raises:
         CorruptError: A row extends beyond its arrays.
     """
-    new = _entering(spec, seeds, node_counts)
-    met, accesses = new, {}
+    return {
+        (walk.relation, hop.number): hop.frontier[walk.relation.expands]
+        for hop in islice(_hops(spec, walks, seeds, node_counts, check), spec.hops)
+        for walk in walks
+        if walk.count(hop.number)
+    }
+
+
+def expected_visits(
+    spec: SampleSpec,
+    walks: Sequence[Walk],
+    seeds: Seeds,
+    node_counts: Mapping[str, int],
+    check: Callable[[], None] = lambda: None,
+) -> Mapping[str, Float64s]:
+    """Vertex type → [nodes] the expected number of times that each node is in a batch, with one pass per hop.
+
+    The assumptions and errors are those of `expected_accesses`.
+    """
+    *_, last = _hops(spec, walks, seeds, node_counts, check)
+    return last.met
+
+
+def _hops(
+    spec: SampleSpec, walks: Sequence[Walk], seeds: Seeds, node_counts: Mapping[str, int], check: Callable[[], None]
+) -> Iterator[_Hop]:
+    """Yield the expected state before each hop and after the last one. Each is computed when it is requested."""
+    met = new = _entering(spec, seeds, node_counts)
     for hop in range(spec.hops):
         frontier = met if spec.layout == "BLOCKS" else new
+        yield _Hop(hop, frontier, met)
         reached = {name: np.zeros(count) for name, count in node_counts.items()}
         for walk in walks:
             if walk.count(hop):
-                accesses[walk.relation, hop] = frontier[walk.relation.expands]
-                if hop + 1 < spec.hops:
-                    _hand_on(walk, hop, frontier, reached, check)
+                _hand_on(walk, hop, frontier, reached, check)
         # If nodes are shared, each is expanded once per batch. If m independent arrivals are expected, the probability
         # of at least one is 1 - exp(-m) (Poisson), and only nodes that are not yet in the batch are new.
         new = reached if spec.disjoint else {name: -np.expm1(-many) * (1 - met[name]) for name, many in reached.items()}
         met = {name: before + new[name] for name, before in met.items()}
-    return accesses
+    yield _Hop(spec.hops, new, met)
 
 
 def _entering(spec: SampleSpec, seeds: Seeds, node_counts: Mapping[str, int]) -> dict[str, Float64s]:
