@@ -238,7 +238,8 @@ def _samplers(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
 
 
 _CACHES = fields("""
-    name VARCHAR, sampler VARCHAR, place VARCHAR, room BIGINT, bytes BIGINT, rows BIGINT, hit_rate DOUBLE, age DOUBLE,
+    name VARCHAR, sampler VARCHAR, what VARCHAR, place VARCHAR, room BIGINT, spill VARCHAR,
+    bytes BIGINT, rows BIGINT, hit_rate DOUBLE, age DOUBLE,
     bytes_read BIGINT, bytes_saved BIGINT, generation BIGINT, streams BIGINT, created TIMESTAMPTZ
 """)
 _SUMMED = (
@@ -267,8 +268,10 @@ def _caches(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
         if s is not None:
             ratios = (_rounded(s.hit_rate, 4), _rounded(s.age, 1))
             numbers = (s.bytes, s.filled, *ratios, s.bytes_read, s.bytes_saved)
-        generation = catalog.sampler(c.sampler).generation
-        yield c.name, c.sampler, c.place, c.room, *numbers, generation, streams, moment(c.created)
+        features, generation = c.features, catalog.sampler(c.sampler).generation
+        spill = None if features is None or features.spill is None else str(features.spill)
+        definition = (c.name, c.sampler, c.what, c.place, c.room, spill)
+        yield *definition, *numbers, None if features else generation, streams, moment(c.created)
 
 
 def cache_status(db_dir: DatabaseDir, cache: Cache) -> _CacheStatus:

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from snapdb.execute.results import Outcome, Rows
 from snapdb.execute.session import ExecutionContext
-from snapdb.plan.caches import CreateCachePlan, RefreshCachePlan
+from snapdb.plan.caches import CreateCachePlan, RefreshCachePlan, room_words, spill_words
 from snapdb.storage.tables.commit import put_name
-from snapdb.types.text import counted, size_words
+from snapdb.types.text import counted
 
 
 def create_cache(plan: CreateCachePlan, context: ExecutionContext) -> Rows:
@@ -19,11 +19,12 @@ def create_cache(plan: CreateCachePlan, context: ExecutionContext) -> Rows:
         cache = put_name(connection, plan.cache, plan.replaces)
     if plan.replaces is not None:
         context.caches.drop(plan.replaces)
-    room = "all rows" if cache.room is None else f"up to {size_words(cache.room)}"
     where = "memory" if cache.place == "MEMORY" else "a file"
-    return Outcome(
-        f"cache {cache.name} on sampler {cache.sampler}: {room} in {where}, filled by streams of the sampler"
-    )
+    room = f"{'' if cache.room is None else 'up to '}{room_words(cache)} in {where}"
+    if cache.features is not None:
+        spill = spill_words(cache.features)
+        room = f"features, {room}{'' if spill is None else f', packs of up to {spill} on the disk'}"
+    return Outcome(f"cache {cache.name} on sampler {cache.sampler}: {room}, filled by streams of the sampler")
 
 
 def refresh_cache(plan: RefreshCachePlan, context: ExecutionContext) -> Rows:

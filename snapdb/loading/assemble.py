@@ -108,14 +108,20 @@ def _features(
     """Return the features of all nodes. In disjoint trees, histories are read as of the tree's seed time."""
     found: Held[str, dict[str, Tensor]] = Held()
     for kind in nodes:
-        before = None
-        # Reading the newest value instead would leak the seed's future into its features.
-        if subgraph.trees is not None and entry.times is not None:
-            before = entry.times[host(subgraph.trees[kind])]
+        before = bounds_of(entry, subgraph, kind)
         named = view.node_features.get(kind, {})
         read = {name: transfer.rows(kind, name, feature, nodes[kind], before) for name, feature in named.items()}
         found[kind] = Held({name: rows for name, rows in read.items() if rows is not None})
     return found
+
+
+def bounds_of(entry: SamplerInput, subgraph: Subgraph, kind: str) -> Int64s | None:
+    """Return the time before which each node's features are read, as [nodes] int64, or None if there is no time."""
+    # Reading the newest value instead would leak the seed's future into its features.
+    if subgraph.trees is None or entry.times is None:
+        return None
+    bounds: Int64s = entry.times[host(subgraph.trees[kind])]
+    return bounds
 
 
 def _edge_features(view: GraphView, edge: str, e_id: Callable[[], Tensor]) -> Mapping[str, Tensor]:

@@ -9,15 +9,18 @@ from dataclasses import replace
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, NamedTuple, Protocol
 
+from snapdb.arrays import Int64s
 from snapdb.errors import InputError
 from snapdb.graph.features import for_random_reads
-from snapdb.loading.assemble import assemble
+from snapdb.loading.assemble import assemble, bounds_of
 from snapdb.loading.batch import Batch
 from snapdb.loading.budgets import MemoryBudget, enough_memory, scratch_bytes
 from snapdb.loading.cache_maintainer import CacheHandle
 from snapdb.loading.device_transfer import DeviceTransfer, SentBatch, usable
 from snapdb.loading.epochs import BatchSeeds
-from snapdb.loading.lazy import parts
+from snapdb.loading.feature_cache import FeatureCacheHandle
+from snapdb.loading.feature_rows import FeatureKey
+from snapdb.loading.lazy import host, parts
 from snapdb.loading.source import StreamOptions, StreamSource
 from snapdb.loading.visited_rounds import VisitedRounds
 from snapdb.sampling import SamplerInput, Scratch, Subgraph
@@ -86,7 +89,9 @@ class BatchBuilder:
         self.transform: Callable[[Batch], Any] | None = options.transform
         self.budget = MemoryBudget(options.memory)
         self.meter = meter
-        self._fused, self._caches, self._zero_copy = hints.fused, source.cache, options.zero_copy
+        self._fused, self._zero_copy = hints.fused, options.zero_copy
+        self._caches, self._feature_caches = source.cache, source.feature_cache
+        self._threads, self._ranks = options.threads_of(1, on_gpu=self.sampler.on_gpu), options.sharing.neighbours
         self._open()
         # Under a memory limit, the first scratch is measured immediately, so that opening the stream fails if the limit
         # is too small.
@@ -97,7 +102,14 @@ class BatchBuilder:
     def _open(self) -> None:
         """Open the parts that are not pickled."""
         self.cache = CacheHandle(self._caches, self.sampler, self.view.node_counts, self.seeds)
-        self.view = for_random_reads(self.view, self.sampler.relations, self.cache.wanted())
+        fitting, self.view = self.view, for_random_reads(self.view, self.sampler.relations, self.cache.wanted())
+        self.scarce = self.view is not fitting
+        """Whether the topology and the features do not fit in memory."""
+        # Features that are resident on a GPU are not read from files.
+        feature_caches = self._feature_caches if self.device.type == "cpu" else None
+        self.features = FeatureCacheHandle(
+            feature_caches, self.view, self.sampler, self.seeds, self._threads, self._ranks, scarce=self.scarce
+        )
         self._expansion = SeedExpansion(self.view, self.spec, self.seeds)
         self._transfer = DeviceTransfer(self.device, self.view, self.sampler.node_types, zero_copy=self._zero_copy)
         self._scratches: deque[Scratch] = deque()
@@ -217,19 +229,30 @@ class BatchBuilder:
 
     def _fetched(self, sampled: _SampledBatch) -> Batch:
         """Return the batch with its node features."""
-        batch = assemble(
-            self.view,
-            self.sampler,
-            self.seeds,
-            sampled.entry,
-            sampled.subgraph,
-            self._transfer,
-            index=sampled.seeds.index,
-            lineage=dict(sampled.lineage),
-        )
+        with self.features.reading(sampled.seeds.number) as view:
+            batch = assemble(
+                view,
+                self.sampler,
+                self.seeds,
+                sampled.entry,
+                sampled.subgraph,
+                self._transfer,
+                index=sampled.seeds.index,
+                lineage=dict(sampled.lineage),
+            )
         if self.budget.limit is not None:
             self.budget.made(_bytes(batch, sampled.subgraph), sampled.scratch)
         return self._transfer.pinned(replace(batch, padding=True) if sampled.seeds.padding else batch)
+
+    def feature_rows(self, seeds: BatchSeeds) -> dict[FeatureKey, Int64s]:
+        """Return the rows of each cached feature that a batch reads, in any order. Runs on any thread."""
+        entry, scratch = self._expansion.entry(seeds.ordinals, seeds.index[0]), self._scratch()
+        subgraph = self.sampler.sample(entry, seeds.number, scratch)
+        self._scratches.append(scratch)
+        return {
+            key: feature.find(host(subgraph.nodes[key[0]]), bounds_of(entry, subgraph, key[0]), strict=False)
+            for key, feature in self.features.features.items()
+        }
 
     def _scratch(self) -> Scratch:
         """Return scratch memory that no other thread uses."""
@@ -242,7 +265,7 @@ class BatchBuilder:
         _check_picklable(self.transform)
         # The sampler refers to the snapshot's edges, which the other process maps itself. Locks and threads cannot be
         # pickled.
-        left = {"sampler", "cache", "meter", "_expansion", "_transfer", "_scratches"}
+        left = {"sampler", "cache", "features", "meter", "_expansion", "_transfer", "_scratches"}
         return {name: value for name, value in self.__dict__.items() if name not in left}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -198,6 +198,11 @@ class CacheBudget:
             else:
                 self._left[known] = replace(reservation, rows=rows)
 
+    def release(self, reservation: Reservation) -> None:
+        """Return a reservation without rows."""
+        with self._here():
+            self._free(reservation, reservation.room)
+
     def drop(self, cache: Cache) -> None:
         """Free the rows that a dropped cache's streams left or will leave."""
         with self._here():

@@ -109,6 +109,11 @@ class MeteredStream(BatchStream):
         self._repeats = 1
         self.start()
 
+    @property
+    def is_scarce(self) -> bool:
+        """Whether the features do not fit in memory."""
+        return self._workers.builder.scarce
+
     def start(self) -> None:
         """Reset the measurements."""
         self.meter.reset()

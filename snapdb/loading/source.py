@@ -53,6 +53,12 @@ class Sharing:
         if self.drop_last and self.pad:
             raise ValueError("drop_last and pad exclude each other; pass one of them")
 
+    @property
+    def neighbours(self) -> int:
+        """The number of ranks on this machine. torchrun sets it, otherwise all ranks are assumed to be here."""
+        given = os.environ.get("LOCAL_WORLD_SIZE", "")
+        return min(self.world_size, int(given)) if given.isdecimal() and int(given) else self.world_size
+
     def words(self, batches: int) -> str:
         """Return a description of this rank's share of an epoch that has the given number of batches.
 
@@ -196,7 +202,9 @@ class StreamSource(NamedTuple):
     """The bound statement. EVERY AUTO is replaced with a number of batches, also in its text."""
     hints: ExecutionHints = ExecutionHints()
     cache: CacheSource | None = None
-    """The sampler's caches, or None if the statement does not name a sampler that has a cache."""
+    """The sampler's caches of edges, or None if the statement names no sampler or the sampler has none."""
+    feature_cache: CacheSource | None = None
+    """The sampler's feature caches, or None if it has none."""
     lease: Lease | None = None
     """Protects the view's files from removal. None if the view does not belong to a database."""
     published: Published | None = None

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Generic, Self
+from typing import Any, Generic, Literal, Self
 
 import torch
 from torch.utils.data import Dataset, IterableDataset
@@ -219,6 +219,7 @@ class BatchStream(IterableDataset[Given]):
                 if share.batches:
                     self._reach(replace(at, taken=len(places), begun=True, ended=True), workers)
             finally:
+                workers.builder.features.expect(None)  # threads that wait for packs would delay the end
                 if isinstance(results, OrderedMap):
                     results.close()
 
@@ -297,13 +298,20 @@ class BatchStream(IterableDataset[Given]):
         self._workers.load(state)
         self._position = at
 
-    def cache_stats(self) -> Mapping[str, Any] | None:
+    def cache_stats(self, what: Literal["EDGES", "FEATURES"] = "EDGES") -> Mapping[str, Any] | None:
         """Return the statistics of this process's cache: cache hits, cache misses, bytes saved and others, by name.
 
-        Returns None if the sampler has no cache, or before the first batch. `snapdb.types.CacheStats` documents the
-        fields.
+        Returns None if the sampler has no such cache or does not use it, or before the first batch.
+        `snapdb.types.CacheStats` and `snapdb.types.FeatureCacheStats` document the fields.
+
+        Args:
+            what: Which of the sampler's caches: that of edges, or that of features.
         """
-        return self._workers.builder.cache.stats()
+        builder = self._workers.builder
+        by_kind = {"EDGES": builder.cache.stats, "FEATURES": builder.features.stats}
+        if what not in by_kind:
+            raise ValueError(f"what must be 'EDGES' or 'FEATURES', found {what!r}")
+        return by_kind[what]()
 
     def close(self) -> None:
         """Stop the threads and release the snapshot's files. Batches that were yielded remain valid."""

@@ -16,6 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from snapdb.errors import SnapdbError
 from snapdb.loading.batch_builder import NO_METER, BatchBuilder, Lineage, Meter
 from snapdb.loading.epochs import BatchSeeds, Epochs, place_among_workers
+from snapdb.loading.feature_packs import Coming
 from snapdb.loading.position import identity
 from snapdb.loading.source import StreamOptions, StreamSource
 from snapdb.loading.visited_rounds import VisitedRounds
@@ -244,6 +245,9 @@ class OrderedWorkers:
             visits.keep(again)
             self._catch_up(visits, first)
             seeds = self._with_others(visits, seeds)
+        elif self.builder.features.is_used:
+            coming = Coming(places, partial(self.epochs.batches_at, epoch), self.builder.feature_rows)
+            self.builder.features.expect(coming)
         threads, (_, processes) = self.threads, place_among_workers()
         room = partial(self.builder.room, threads, self.options.ahead(threads), processes)
         return self._map(partial(self.builder.sampled, lineage, visits), seeds, threads, room, self.builder.fetched)
@@ -300,7 +304,8 @@ class OrderedWorkers:
         return bool(self._iterations)
 
     def end(self) -> None:
-        """Stop the threads and release the source. Later calls have no effect. Yielded batches remain valid."""
+        """Stop the threads and release the source, once. Batches that were yielded remain valid."""
+        self.builder.features.stop()
         for running in list(self._maps):
             running.close()
         self._free()
@@ -308,6 +313,7 @@ class OrderedWorkers:
 
     def _free(self) -> None:
         self.builder.cache.close()
+        self.builder.features.close()
         self.builder.free_scratch(0)
 
     def _knowing(self, numbers: Iterable[int]) -> VisitedRounds:

@@ -1,18 +1,25 @@
 """Plans of CREATE CACHE and REFRESH CACHE."""
 
+import shutil
 from dataclasses import dataclass
+from typing import Literal
 
+from snapdb.errors import BindError, Span
 from snapdb.plan.names import check_own, find_named
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
+from snapdb.plan.samples.bind import bind_sample, statement_of
+from snapdb.plan.samples.plans import reached_relations, seed_types
 from snapdb.plan.scope import BindContext
 from snapdb.sql.caches import CreateCache, RefreshCache
+from snapdb.sql.printer import print_size, print_string
 from snapdb.storage.tables.commit import author, now
-from snapdb.types import Cache, Sampler
+from snapdb.types import Cache, CachedFeatures, Sampler
+from snapdb.types.text import size_words
 
 
 @dataclass(frozen=True, slots=True)
 class CreateCachePlan(Plan):
-    """CREATE CACHE: cache a sampler's rows in memory or on disk."""
+    """CREATE CACHE: cache the rows that a sampler reads, in memory or on disk."""
 
     cache: Cache
     """The cache to create, without an id."""
@@ -20,7 +27,29 @@ class CreateCachePlan(Plan):
     """The cache to replace, or None if the name is free."""
 
     def describe(self) -> PlanNode:
-        return PlanNode("CreateCache", f"{self.cache.name} on sampler {self.cache.sampler}")
+        return PlanNode("CreateCache", f"{self.cache.name} on sampler {self.cache.sampler}{_what(self.cache)}")
+
+
+def _what(cache: Cache) -> str:
+    return "" if cache.features is None else ", features"
+
+
+def room_words(cache: Cache) -> str:
+    """Return how much memory or space a cache may use.
+
+    >>> room_words(Cache(1, "hot", "train", "MEMORY", 2_000_000, 0, ""))
+    '2.0 MB'
+    """
+    if cache.room is not None:
+        return size_words(cache.room)
+    return "all rows" if cache.features is None else "1/8 of the available memory"
+
+
+def spill_words(features: CachedFeatures) -> str | None:
+    """Return how much of the disk packs may use, or None if there are none."""
+    if isinstance(features.spill, int):
+        return size_words(features.spill)
+    return None if features.spill is None else "1/4 of the free space"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,26 +68,88 @@ class RefreshCachePlan(Plan):
 
 
 def _bind_create_cache(statement: CreateCache, context: BindContext) -> Plan:
-    """Bind a sampler's cache. By default, it is in memory and large enough for all rows."""
+    """Bind a sampler's cache. By default, a cache of edges is in memory and large enough for all rows.
+
+    Raises:
+        BindError: A cache of features is in a file, or the sampler reaches no features.
+    """
     name, room = statement.name, statement.room
     existing = context.catalog.caches.get(name.text.lower())
     if (there := check_own(statement, "cache", existing)) is not None:
         return NothingPlan(there)
+    sampler = find_named(context.catalog.sampler, statement.sampler)
+    if statement.features is not None:
+        if room is not None and room.where == "FILE":
+            raise BindError(
+                "IN FILE is not supported for features, which are already in files; write IN MEMORY",
+                span=room.span,
+                code="feature-cache",
+            )
+        _check_features(context, sampler, statement.features.span)
     cache = Cache(
         id=0,
         name=name.text,
-        sampler=find_named(context.catalog.sampler, statement.sampler).name,
+        sampler=sampler.name,
         place="MEMORY" if room is None else room.where,
         room=None if room is None else room.bytes,
         created=now(),
         author=author(),
+        features=_cached_features(statement, context),
     )
     return CreateCachePlan(cache, existing)
 
 
+def _cached_features(statement: CreateCache, context: BindContext) -> CachedFeatures | None:
+    """Return how a cache holds features, or None for a cache of edges.
+
+    Raises:
+        BindError: SPILL is larger than the free space on the disk.
+    """
+    if statement.features is None:
+        return None
+    spill: int | Literal["AUTO"] | None = None
+    if statement.spill is not None:
+        spill = statement.spill.value or "AUTO"
+        free = shutil.disk_usage(context.store.db_dir.path).free
+        if isinstance(spill, int) and spill > free:
+            raise BindError(
+                f"SPILL {print_string(print_size(spill))} is more than the free space of the disk "
+                f"({size_words(free)}); make it smaller, or free some space",
+                span=statement.spill.span,
+                code="feature-cache",
+            )
+    return CachedFeatures(spill=spill, always=statement.when == "always")
+
+
+def _check_features(context: BindContext, sampler: Sampler, span: Span) -> None:
+    """Raise BindError if a sampler's batches have no features that a cache can hold."""
+    sample = bind_sample(statement_of(sampler), context)
+    types = seed_types(sample.spec) | {relation.reaches for relation in reached_relations(sample.spec)}
+    vertices = [vertex for vertex in sample.snapshot.graph.vertices if vertex.name in types]
+    features = [feature for vertex in vertices for feature in vertex.features]
+    if all(feature.sparse for feature in features):
+        kind = "only sparse features, which are not cached" if features else "no features"
+        raise BindError(
+            f"sampler {sampler.name} reaches {kind} (vertex types: {', '.join(sorted(types))}); "
+            "FEATURES (… AS x) in CREATE PROPERTY GRAPH declares them",
+            span=span,
+            code="feature-cache",
+        )
+
+
 def _bind_refresh_cache(statement: RefreshCache, context: BindContext) -> RefreshCachePlan:
-    """Bind the cache and its sampler, which advances to the next generation."""
+    """Bind the cache and its sampler, which advances to the next generation.
+
+    Raises:
+        BindError: The cache contains features.
+    """
     cache = find_named(context.catalog.cache, statement.name)
+    if cache.features is not None:
+        raise BindError(
+            f"cache {cache.name} contains features, which are not resampled; REFRESH SNAPSHOT updates them",
+            span=statement.name.span,
+            code="feature-cache",
+        )
     return RefreshCachePlan(cache, context.catalog.sampler(cache.sampler), statement.concurrently)
 
 

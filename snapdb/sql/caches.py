@@ -1,4 +1,4 @@
-"""Caches of a sampler's rows: CREATE CACHE and REFRESH CACHE."""
+"""Caches of the rows that a sampler reads, of edges or of features: CREATE CACHE and REFRESH CACHE."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -8,18 +8,22 @@ from snapdb.sql.printer import print_creation, print_name, print_size, print_sta
 from snapdb.sql.syntax import (
     UNITS,
     Family,
+    Leaf,
     Name,
     Place,
+    Spanned,
     Statement,
     Tree,
-    first_tree,
     has,
     leaves,
     name,
+    once,
     size,
     span_of,
     string,
+    trees,
 )
+from snapdb.types import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +35,25 @@ class _CacheRoom:
     span: Span = field(compare=False)
 
 
+When = Literal["needed", "always"]
+"""When a cache of features is used: if the features do not fit in memory, or always."""
+
+
 @dataclass(frozen=True, slots=True)
 class CreateCache(Statement):
-    """CREATE [OR REPLACE] CACHE [IF NOT EXISTS] name ON SAMPLER sampler [IN MEMORY '4GB' | IN FILE '4GB']."""
+    """CREATE [OR REPLACE] CACHE [IF NOT EXISTS] name ON SAMPLER sampler [IN MEMORY '4GB' | IN FILE '4GB'].
+
+    With FEATURES, SPILL ['4GB'] and WITH (when = 'always') may follow.
+    """
 
     name: Name
     sampler: Name
+    features: Spanned[bool] | None
+    """FEATURES, or None for a cache of edges."""
     room: _CacheRoom | None
+    spill: Spanned[int | None] | None
+    """The bytes of SPILL, or None within it if it has no size. None without SPILL."""
+    when: When | None
     or_replace: bool
     if_not_exists: bool
 
@@ -45,7 +61,11 @@ class CreateCache(Statement):
         return print_statement(
             print_creation("CACHE", self.name, or_replace=self.or_replace, if_not_exists=self.if_not_exists),
             f"ON SAMPLER {print_name(self.sampler)}",
+            self.features is not None and "FEATURES",
             self.room and f"IN {self.room.where} {print_string(print_size(self.room.bytes))}",
+            self.spill
+            and f"SPILL{'' if self.spill.value is None else ' ' + print_string(print_size(self.spill.value))}",
+            self.when and f"WITH (when = {print_string(self.when)})",
         )
 
 
@@ -62,11 +82,16 @@ class RefreshCache(Statement):
 
 def _create(tree: Tree, place: Place) -> CreateCache:
     cache, sampler = leaves(tree)
+    clauses = once(clause for clause in trees(tree) if clause.data in ("features", "room", "spill", "options"))
+    features = clauses.get("features")
     return CreateCache(
         *place,
         name=name(cache),
         sampler=name(sampler),
-        room=_room(first_tree(tree, "room")),
+        features=None if features is None else Spanned(True, span_of(features)),
+        room=_room(clauses.get("room")),
+        spill=_spill(clauses.get("spill"), of_features=features is not None),
+        when=_when(clauses.get("options"), of_features=features is not None),
         or_replace=has(tree, "replace"),
         if_not_exists=has(tree, "guard"),
     )
@@ -77,18 +102,64 @@ def _refresh(tree: Tree, place: Place) -> RefreshCache:
     return RefreshCache(*place, name=name(cache), concurrently=has(tree, "concurrently"))
 
 
+def _spill(tree: Tree | None, *, of_features: bool) -> Spanned[int | None] | None:
+    if tree is None:
+        return None
+    if not of_features:
+        raise ParseError(
+            "SPILL is supported only for caches of features; add FEATURES, or write IN FILE for edges",
+            span=span_of(tree),
+            code="unexpected-word",
+        )
+    given = leaves(tree)
+    return Spanned(_bytes(given[0], "SPILL") if given else None, span_of(tree))
+
+
+def _when(tree: Tree | None, *, of_features: bool) -> When | None:
+    """Return the only option of WITH."""
+    if tree is None:
+        return None
+    if not of_features:
+        raise ParseError(
+            "WITH is supported only for caches of features; add FEATURES, or leave out WITH",
+            span=span_of(tree),
+            code="unknown-option",
+        )
+    found: When | None = None
+    for option in trees(tree):
+        key, value = leaves(option)
+        if key.lower() != "when":
+            near = did_you_mean(key, ["when"]) or "; the only option is when"
+            raise ParseError(f"unknown option {key[:40]} in WITH{near}", span=span_of(key), code="unknown-option")
+        if found is not None:
+            raise ParseError("when is specified twice; keep one", span=span_of(option), code="duplicate-clause")
+        found = _WHEN.get(string(value).lower())
+        if found is None:
+            raise ParseError(
+                f"when must be 'needed' or 'always', found {value[:40]}", span=span_of(value), code="unknown-option"
+            )
+    return found
+
+
+_WHEN: dict[str, When] = {"needed": "needed", "always": "always"}
+
+
 def _room(tree: Tree | None) -> _CacheRoom | None:
     if tree is None:
         return None
     where, size_leaf = leaves(tree)
-    if not (bytes_ := size(string(size_leaf))):
+    size_ = _bytes(size_leaf, f"IN {where.upper()}")
+    return _CacheRoom("FILE" if where.type == "FILE" else "MEMORY", size_, span_of(tree))
+
+
+def _bytes(leaf: Leaf, clause: str) -> int:
+    if not (bytes_ := size(string(leaf))):
         raise ParseError(
-            f"the size of IN {where.upper()} must be above 0, such as '4GB' ({', '.join(UNITS)}), found "
-            f"{size_leaf[:40]}",
-            span=span_of(size_leaf),
+            f"the size of {clause} must be above 0, such as '4GB' ({', '.join(UNITS)}), found {leaf[:40]}",
+            span=span_of(leaf),
             code="bad-size",
         )
-    return _CacheRoom("FILE" if where.type == "FILE" else "MEMORY", bytes_, span_of(tree))
+    return bytes_
 
 
 FAMILY = Family(grammar="caches", builders={"create": _create, "refresh": _refresh})

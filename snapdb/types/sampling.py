@@ -364,6 +364,16 @@ class Sampler:
 
 
 @dataclass(frozen=True, slots=True)
+class CachedFeatures:
+    """The FEATURES clause of a cache, which then holds rows of features instead of edges."""
+
+    spill: int | Literal["AUTO"] | None = None
+    """The bytes of the disk for packs, AUTO for a quarter of the free bytes, or None for no packs."""
+    always: bool = False
+    """Whether the cache is also used if the features fit in memory."""
+
+
+@dataclass(frozen=True, slots=True)
 class Cache:
     """The location and size of a cache for a named sampler's rows. Caches never change a batch."""
 
@@ -377,6 +387,13 @@ class Cache:
     created: int
     """Microseconds since 1970 UTC."""
     author: str
+    features: CachedFeatures | None = None
+    """How it caches features, or None if it caches edges."""
+
+    @property
+    def what(self) -> Literal["EDGES", "FEATURES"]:
+        """What its rows are."""
+        return "EDGES" if self.features is None else "FEATURES"
 
 
 @document_attributes
@@ -420,3 +437,50 @@ class CacheStats:
         """The share of row lookups that were cache hits, or None if there were no lookups."""
         looked = self.hits + self.misses
         return self.hits / looked if looked else None
+
+
+@document_attributes
+@dataclass(frozen=True, slots=True)
+class FeatureCacheStats:
+    """The contents of a stream's feature cache, and its effect since the first batch."""
+
+    bytes: int = 0
+    """The total size in bytes of the rows in memory, their bitmaps and the buffers."""
+    rows: int = 0
+    """The capacity in rows, over all features."""
+    filled: int = 0
+    """The number of rows in memory, counted feature by feature as each is complete."""
+    hits: int = 0
+    """The number of rows that batches read from memory."""
+    misses: int = 0
+    """The number of rows that batches read from files."""
+    requests: int = 0
+    """The number of requests to files, both by batches and to fill the cache."""
+    bytes_read: int = 0
+    """The bytes of these requests, which are whole pages."""
+    bytes_useful: int = 0
+    """The bytes of the rows that batches read from files."""
+    bytes_saved: int = 0
+    """The bytes of the rows that batches read from memory."""
+    bytes_written: int = 0
+    """The bytes written to packs."""
+    segments: int = 0
+    """The number of segments that were packed."""
+    batches: int = 0
+    """The number of batches in these segments."""
+    packed: int = 0
+    """The number of batches in complete packs that were not read yet."""
+    direct: int = 0
+    """The number of batches whose rows were read directly, because no pack had them."""
+    waited: float = 0.0
+    """The seconds for which threads waited for packs."""
+    seconds: float = 0.0
+    """The duration of choosing rows, filling the cache and packing, in seconds."""
+    error: str | None = None
+    """The error that stopped filling the cache, or None."""
+
+    @property
+    def hit_rate(self) -> float | None:
+        """The share of rows that were in memory, or None if no rows were read."""
+        read = self.hits + self.misses
+        return self.hits / read if read else None

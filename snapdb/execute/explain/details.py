@@ -9,6 +9,7 @@ from snapdb.graph.features import HistoryFeature, SparseReader
 from snapdb.graph.layout import EdgeLayout
 from snapdb.graph.view import Feature
 from snapdb.kernels.rng import EVERY_HOP
+from snapdb.plan.caches import spill_words
 from snapdb.sampling.rounds import RowTable
 from snapdb.storage.artifacts import find_artifact
 from snapdb.types import FULL, Cache, Drawing, ExecutionHints, Refresh, Relation, SampleSpec, TimeUnit
@@ -183,3 +184,13 @@ def cache(kept: Cache, *, serves: bool) -> str:
     """Describe where a cache stores its rows and whether batches read them."""
     room = "room for all rows" if kept.room is None else f"room for {kept.room:,} bytes"
     return f"{kept.name} IN {kept.place}, {room}{'' if serves else '; not used by batches'}"
+
+
+def feature_cache(kept: Cache, *, serves: bool, fits: bool) -> str:
+    """Describe what a cache of features may use, and whether batches read it."""
+    assert kept.features is not None
+    room = "1/8 of the available memory" if kept.room is None else f"room for {kept.room:,} bytes"
+    spill = spill_words(kept.features)
+    packs = "" if spill is None else f", SPILL {spill}"
+    why = "; not used because the features fit in memory" if fits else "; not used by batches"
+    return f"{kept.name} FEATURES IN MEMORY, {room}{packs}{'' if serves else why}"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from snapdb import loading
 from snapdb.builders.element_columns import read_tables
 from snapdb.execute.explain import details
+from snapdb.execute.explain.feature_caches import SERVING_FEATURES, feature_cache_nodes, feature_cache_numbers
 from snapdb.execute.explain.neighbor_pools import SERVING_CACHE, CacheWatch, pool_nodes
 from snapdb.execute.samples.opening import open_sample
 from snapdb.execute.session import ExecutionContext
@@ -32,7 +33,6 @@ from snapdb.types.text import counted
 
 if TYPE_CHECKING:
     from snapdb.loading import Batch
-    from snapdb.loading.budgets import CacheSource
     from snapdb.loading.metered import MeteredStream
 
 
@@ -139,19 +139,23 @@ def explain_sample(context: ExecutionContext, plan: SamplePlan, *, analyze: bool
             expected, looked = _probed(context, stream)
             root = _root(context, plan, opened, stream, looked)
             _fill(root, expected, stream.options.threads_of(1), reading)
-            if analyze and opened.cache is None:
+            cached = opened.cache is not None or opened.feature_cache is not None
+            if analyze and not cached:
                 _analyze(context, root, stream, expected.shares)
-        if analyze and opened.cache is not None:  # the measured batches do not need cached rows
-            with plan.places.under(), _metered(context, opened, opened.cache) as stream:
+        if analyze and cached:  # the measured batches do not need cached rows
+            with plan.places.under(), _metered(context, opened, caches=True) as stream:
                 _analyze(context, root, stream, expected.shares)
     finally:
         opened.release()
     return root
 
 
-def _metered(context: ExecutionContext, opened: StreamSource, cache: CacheSource | None = None) -> MeteredStream:
+def _metered(context: ExecutionContext, opened: StreamSource, *, caches: bool = False) -> MeteredStream:
     # Several streams read the source one after another, so no stream may release it.
-    return loading.MeteredStream(opened._replace(cache=cache, lease=None), StreamOptions(max_threads=context.threads))
+    source = opened._replace(lease=None)
+    if not caches:
+        source = source._replace(cache=None, feature_cache=None)
+    return loading.MeteredStream(source, StreamOptions(max_threads=context.threads))
 
 
 def _probed(context: ExecutionContext, stream: MeteredStream) -> tuple[_Work, int]:
@@ -219,8 +223,10 @@ def _root(
         for name, feature in opened.view.node_features.get(kind, {}).items()
     ]
     when = details.gathered(plan.hints)
-    gather = PlanNode("Gather", f"features and targets of all nodes, {when}", (*features, sample), key="gather")
-    return PlanNode("Stream", detail, (gather,), key="stream")
+    caches, hints = feature_cache_nodes(context, opened, stream)
+    children = (*features, *caches, sample)
+    gather = PlanNode("Gather", f"features and targets of all nodes, {when}", children, key="gather")
+    return PlanNode("Stream", detail, (gather, *hints), key="stream")
 
 
 def _batches(number: int) -> str:
@@ -256,7 +262,7 @@ def _fill(root: PlanNode, work: _Work, threads: int, reading: float) -> None:
 
 def _is_measured(node: PlanNode) -> bool:
     """Return whether a plan node's numbers are measured. The numbers of pools and caches are computed."""
-    return node.key not in (None, SERVING_CACHE)
+    return node.key not in (None, SERVING_CACHE, SERVING_FEATURES)
 
 
 def _numbers(key: Hashable, work: _Work, seconds: float, reading: float) -> dict[str, Any]:
@@ -305,5 +311,7 @@ def _analyze(context: ExecutionContext, root: PlanNode, stream: MeteredStream, s
             node.measure(_numbers(node.key, work, seconds, float(node.estimates["seconds"])))
         elif node.key == SERVING_CACHE and kept is not None:
             node.measure(kept)
+        elif node.key == SERVING_FEATURES and (stats := stream.cache_stats("FEATURES")) is not None:
+            node.measure(feature_cache_numbers(stats, batches))
     threads = max(1, len(meter.threads))
     root.actual |= {"threads": threads, "busy": round(meter.cpu_seconds / (threads * seconds), 3) if seconds else 0.0}

@@ -104,17 +104,19 @@ def _open(context: ExecutionContext, plan: SamplePlan) -> StreamSource:
         reader = WithoutIdle(view.adjacency, plan.hints.idle, plan.snapshot.graph, view.node_counts)
         view = replace(view, adjacency=reader, lineage=lineage)
         spec = _with_period(plan.spec, view, seeds)
-        return StreamSource(view, seeds, spec, plan.hints, _cache_source(context, plan.sampler), opened.lease)
+        edges, features = (_cache_source(context, plan.sampler, what) for what in ("EDGES", "FEATURES"))
+        return StreamSource(view, seeds, spec, plan.hints, edges, features, opened.lease)
     except BaseException:
         opened.lease.release()
         raise
 
 
-def _cache_source(context: ExecutionContext, sampler: Sampler | None) -> CacheSource | None:
+def _cache_source(context: ExecutionContext, sampler: Sampler | None, what: str) -> CacheSource | None:
+    """Return the sampler's caches of edges or of features."""
     if sampler is None:
         return None
-    named = sampler.name.lower()
-    caches = tuple(cache for cache in context.catalog.caches.values() if cache.sampler.lower() == named)
+    named = (sampler.name.lower(), what)
+    caches = tuple(c for c in context.catalog.caches.values() if (c.sampler.lower(), c.what) == named)
     return CacheSource(caches, context.store.db_dir, context.caches) if caches else None
 
 

@@ -25,6 +25,7 @@ from snapdb.execute.results import Outcome, Rows
 from snapdb.execute.session import ExecutionContext
 from snapdb.execute.tasks.operators import describe_leader
 from snapdb.graph.open import raise_if_snapshot_replaced
+from snapdb.plan.caches import room_words, spill_words
 from snapdb.plan.samples.bind import BATCH, EPOCHS, LAYOUT, ORDER, REPEATABLE, statement_of
 from snapdb.plan.show import KINDS, DescribePlan, DropPlan, ShowPlan
 from snapdb.plan.times import spelled
@@ -257,8 +258,9 @@ def _describe_cache(context: ExecutionContext, cache: Cache) -> pa.RecordBatch:
     catalog = context.catalog
     streams, stats, generations = cache_status(context.store.db_dir, cache)
     sampler = catalog.sampler(cache.sampler)
-    having = f"{streams}{_elsewhere(generations, sampler.generation)}"
-    of_streams = [(name, None if stats is None else value) for name, value in _cache_stats(stats or CacheStats())]
+    having = f"{streams}{'' if cache.features else _elsewhere(generations, sampler.generation)}"
+    shown = _cache_stats(stats or CacheStats(), features=cache.features is not None)
+    of_streams = [(name, None if stats is None else value) for name, value in shown]
     return listing(_PROPERTIES, [*_cache_properties(cache, sampler), ("streams", having), *of_streams])
 
 
@@ -269,31 +271,41 @@ def _elsewhere(generations: Sequence[int], now: int) -> str:
     return f"; the numbers below are of generation {', '.join(map(str, generations))}"
 
 
-def _cache_properties(cache: Cache, sampler: Sampler) -> Iterator[tuple[str, str]]:
+def _cache_properties(cache: Cache, sampler: Sampler) -> Iterator[tuple[str, str | None]]:
     """Yield the properties that the catalog contains."""
-    refresh = statement_of(sampler).clauses.refresh
     yield "sampler", sampler.name
     yield "snapshot", sampler.snapshot
-    yield "refresh", "FBL" if refresh is None else print_refresh_clause(refresh).removeprefix("REFRESH ")
-    yield "generation", str(sampler.generation)
+    yield "what", cache.what
+    if cache.features is None:
+        refresh = statement_of(sampler).clauses.refresh
+        yield "refresh", "FBL" if refresh is None else print_refresh_clause(refresh).removeprefix("REFRESH ")
+        yield "generation", str(sampler.generation)
     yield "place", cache.place
-    yield "room", "all rows" if cache.room is None else size_words(cache.room)
+    yield "room", room_words(cache)
+    if cache.features is not None:
+        yield "spill", spill_words(cache.features)
+        yield "used", "always" if cache.features.always else "if the features do not fit in memory"
     yield "created", f"{moment(cache.created):%Y-%m-%d %H:%M:%S} by {cache.author}"
 
 
-def _cache_stats(stats: CacheStats) -> Iterator[tuple[str, str | None]]:
+def _cache_stats(stats: CacheStats, *, features: bool) -> Iterator[tuple[str, str | None]]:
     """Yield the properties that streams report."""
     yield "bytes", size_words(stats.bytes)
     yield "rows", f"{stats.filled:,} of {stats.rows:,}"
-    yield "edges", f"{stats.edges:,}"
+    if not features:
+        yield "edges", f"{stats.edges:,}"
     yield "hit_rate", None if stats.hit_rate is None else f"{stats.hit_rate:.1%}"
-    yield "age", None if stats.age is None else f"{stats.age:.1f} batches"
-    yield "bytes_read", f"{size_words(stats.bytes_read)}, {size_words(stats.bytes_filled)} of them to fill it"
-    yield "bytes_saved", size_words(stats.bytes_saved)
-    unfinished = stats.drawn and not stats.refills
-    passes = "an unfinished pass" if unfinished else counted(stats.refills, "pass", "passes")
-    yield "drawn", f"{counted(stats.drawn, 'row')} in {passes}"
-    yield "batch", None if stats.batch is None else str(stats.batch)
+    if features:
+        yield "bytes_read", size_words(stats.bytes_read)
+        yield "bytes_saved", size_words(stats.bytes_saved)
+    else:
+        yield "age", None if stats.age is None else f"{stats.age:.1f} batches"
+        yield "bytes_read", f"{size_words(stats.bytes_read)}, {size_words(stats.bytes_filled)} of them to fill it"
+        yield "bytes_saved", size_words(stats.bytes_saved)
+        unfinished = stats.drawn and not stats.refills
+        passes = "an unfinished pass" if unfinished else counted(stats.refills, "pass", "passes")
+        yield "drawn", f"{counted(stats.drawn, 'row')} in {passes}"
+        yield "batch", None if stats.batch is None else str(stats.batch)
     yield "error", stats.error
 
 

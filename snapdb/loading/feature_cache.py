@@ -1,0 +1,543 @@
+"""A stream's cache of features that do not fit in memory: the rows that batches read most often are kept in memory.
+
+All other rows of a batch are read directly from the files, sorted and many at once. The page cache, in contrast, keeps
+whole pages, of which batches need few rows, and reads them one fault after another.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from snapdb.arrays import Array, Float64s, Int64s
+from snapdb.errors import DatabaseError, InputError
+from snapdb.graph.features import RowReader, TimedReader
+from snapdb.graph.view import Feature, GraphView
+from snapdb.kernels.compiled import await_compiling
+from snapdb.loading.budgets import CacheSource
+from snapdb.loading.epochs import place_among_workers
+from snapdb.loading.feature_packs import Coming, FeaturePacks, PackSizes
+from snapdb.loading.feature_rows import Chunks, Counts, FeatureKey, FeatureRows, Staging, Sweep, is_in_files
+from snapdb.sampling import NeighborSampler, Seeds
+from snapdb.sampling.cache_plan import expected_visits
+from snapdb.storage.array_files import PAGE, available_memory
+from snapdb.storage.cache_reports import CacheReport, CacheReports, this_process
+from snapdb.storage.row_file import ScratchFile
+from snapdb.types import Cache, CachedFeatures, CacheStats, FeatureCacheStats
+from snapdb.types.text import size_words
+
+_SLAB = 32 << 20
+"""The bytes of a file that are read at once. Twice as many pushed the topology out of memory."""
+_STAGE = 16 << 20
+"""The bytes of a thread's buffer for missing rows: 4096 pages."""
+_LISTS = 64 << 20
+"""The bytes of the lists of rows that are packed together."""
+_LEAST_SLAB, _LEAST_STAGE, _LEAST_LISTS = 1 << 20, 1 << 18, 1 << 20
+"""The same sizes in a cache that is small."""
+_SHARE = 8
+"""The buffers of all threads take at most an eighth of the cache, and so do two slabs."""
+_SECONDS = 1.0
+"""The interval between reports in seconds."""
+_MOST_ROWS = 1 << 31
+"""The number of rows from which packs, which list rows as int32, are not made."""
+_IDS = 1 << 20
+"""The number of ids whose rows are looked up at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedParts:
+    """The memory of a cache that does not hold rows, in bytes."""
+
+    slab: int
+    """A part of the files that is read at once. There are two, one of which is read while the other one is used."""
+    out: int
+    """A buffer for rows that are packed. There are two, one of which is written. 0 without packs."""
+    lists: int
+    """The lists of the rows that are packed."""
+    stage: int
+    """The buffer of one thread."""
+    threads: int
+    marks: int
+    """The bitmaps that find rows."""
+
+    @property
+    def total(self) -> int:
+        return 2 * self.slab + 2 * self.out + self.lists + self.threads * self.stage + self.marks
+
+    @staticmethod
+    def of(features: Mapping[FeatureKey, RowReader], threads: int, room: int, *, packs: bool) -> FixedParts:
+        """The parts in a cache of `room` bytes, which are smaller in a small cache."""
+        rows = sum(array.shape[0] for feature in features.values() for array in feature.arrays)
+        longest = max((_row_bytes(feature) for feature in features.values()), default=0)
+        # Each buffer must hold at least one row, and the pages on which it begins and ends.
+        least = -(-longest // PAGE) * PAGE + 2 * PAGE
+
+        def share(most: int, fewest: int, parts: int) -> int:
+            return max(least, min(most, max(fewest, room // parts // PAGE * PAGE)))
+
+        slab = share(_SLAB, _LEAST_SLAB, 2 * _SHARE)
+        out, lists = (slab, share(_LISTS, _LEAST_LISTS, 2 * _SHARE)) if packs else (0, 0)
+        stage = share(_STAGE, _LEAST_STAGE, _SHARE * threads)
+        # The rows in memory are rounded up to whole pages, for each feature.
+        marks = 16 * (rows // 64 + len(features)) + PAGE * len(features)
+        return FixedParts(slab, out, lists, stage, threads, marks)
+
+
+def cached_features(view: GraphView, sampler: NeighborSampler) -> dict[FeatureKey, RowReader]:
+    """The features of a sampler's node types that a cache can hold: all but sparse ones."""
+    return {
+        (kind, name): feature
+        for kind in sampler.node_types
+        for name, feature in view.node_features.get(kind, {}).items()
+        if isinstance(feature, RowReader) and is_in_files(feature)
+    }
+
+
+def room_bytes(cache: Cache) -> int:
+    """Return the bytes of a cache in memory."""
+    return available_memory() // _SHARE if cache.room is None else cache.room
+
+
+def region_bytes(features: CachedFeatures, folder: Path, sharers: int = 1) -> int:
+    """Return the bytes of one of the two regions of packs, or 0 without packs."""
+    if features.spill is None:
+        return 0
+    spill = shutil.disk_usage(folder).free // 4 if features.spill == "AUTO" else features.spill
+    return spill // sharers // 2 // PAGE * PAGE
+
+
+class FeatureCacheHandle:
+    """The handle of a stream's feature cache, which is opened with the first batch in each process."""
+
+    def __init__(
+        self,
+        source: CacheSource | None,
+        view: GraphView,
+        sampler: NeighborSampler,
+        seeds: Seeds,
+        threads: int,
+        ranks: int,
+        *,
+        scarce: bool,
+    ) -> None:
+        """Check that the cache is large enough.
+
+        Args:
+            source: The sampler's feature caches, or None if it has none.
+            view: The snapshot.
+            sampler: The stream's sampler.
+            seeds: The stream's seeds, from which the expected visits are computed.
+            threads: The number of threads that build batches in one process.
+            ranks: The number of ranks that share this machine.
+            scarce: Whether the features do not fit in memory.
+
+        Raises:
+            InputError: This stream's share of the cache is too small.
+        """
+        self._features = cached_features(view, sampler)
+        used = source is not None and self._features and (scarce or _always(source.first))
+        self._source = source if used else None
+        self._visits = partial(expected_visits, sampler.spec, sampler.backend.host_walks, seeds, view.node_counts)
+        self._threads, self._ranks = max(1, threads), ranks
+        self._opened: FeatureCache | None = None
+        self._process = os.getpid()
+        self._guards = {os.getpid(): threading.Lock()}
+        self._view = view
+        self._coming: Coming | None = None
+        if self._source is not None:
+            self._room(self._source.first, ranks)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether batches read features through a cache."""
+        return self._source is not None
+
+    @property
+    def features(self) -> Mapping[FeatureKey, RowReader]:
+        """The features that the cache can hold."""
+        return self._features
+
+    def expect(self, coming: Coming | None) -> None:
+        """Prepare the features of the batches of an iteration, or no longer those of the previous one."""
+        self._coming = coming
+        if self._opened is not None and self._process == os.getpid():
+            self._opened.expect(coming)
+
+    @contextmanager
+    def reading(self, number: int) -> Iterator[GraphView]:
+        """Yield the snapshot as one batch reads it: with features from the cache and from packs."""
+        if self._source is None:
+            yield self._view
+            return
+        cache = self._cache()
+        chunks = cache.chunks_of(number)
+        through: dict[str, dict[str, Feature]] = {kind: dict(named) for kind, named in self._view.node_features.items()}
+        for key, feature in self._features.items():
+            reader = _CachedHistory if isinstance(feature, TimedReader) else _CachedFeature
+            kind, name = key
+            through[kind][name] = reader(cache, key, feature, chunks.get(key))
+        try:
+            yield replace(self._view, node_features=through)
+        finally:
+            cache.done(number)
+
+    def stats(self) -> dict[str, Any] | None:
+        """Return the fields of `FeatureCacheStats` by name, or None if no batch in this process has used the cache."""
+        cache = self._opened
+        return None if cache is None or self._process != os.getpid() else asdict(cache.stats())
+
+    def stop(self) -> None:
+        """Let batches that wait for a pack fail, because the stream is closed."""
+        if self._opened is not None and self._process == os.getpid():
+            self._opened.stop()
+
+    def close(self) -> None:
+        """Stop filling, and free the rows. No batch may be in progress."""
+        with self._guard():
+            cache, self._opened = self._opened, None
+            if cache is not None and self._process == os.getpid():
+                cache.close()
+
+    def _cache(self) -> FeatureCache:
+        """Return the cache of this process, which is opened once. A fork does not inherit it."""
+        if self._opened is not None and self._process == os.getpid():
+            return self._opened
+        with self._guard():
+            if self._opened is None or self._process != os.getpid():
+                assert self._source is not None
+                _, workers = place_among_workers()
+                sharers = self._ranks * workers
+                room = self._room(self._source.first, sharers)
+                await_compiling()  # from now on, DataLoader workers can be forked at any time
+                self._opened = FeatureCache(self._source, sharers, room, self._features, self._visits, self._threads)
+                self._opened.expect(self._coming)
+                self._opened.start()
+                self._process = os.getpid()
+            return self._opened
+
+    def _room(self, cache: Cache, sharers: int) -> int:
+        """Return the bytes of one process.
+
+        Raises:
+            InputError: They are too few.
+        """
+        room = room_bytes(cache)
+        packs = cache.features is not None and cache.features.spill is not None
+        least = FixedParts.of(self._features, self._threads, 0, packs=packs).total
+        if cache.room is None:
+            return max(room // sharers, least)
+        if room // sharers < least:
+            shared = "" if sharers == 1 else f", shared by {sharers} processes"
+            raise InputError(
+                f"cache {cache.name} has {size_words(room)}{shared}, but this stream needs at least "
+                f"{size_words(least)} for buffers of {self._threads} threads and the bitmaps of its features; "
+                "CREATE OR REPLACE CACHE with a larger IN MEMORY, or use fewer threads or workers",
+                code="memory",
+            )
+        return room // sharers
+
+    def _guard(self) -> threading.Lock:
+        """Return the lock of this process. A fork copies locks in their current state, but not their threads."""
+        return self._guards.setdefault(os.getpid(), threading.Lock())
+
+
+@dataclass(frozen=True)
+class _CachedFeature:
+    """A feature as one batch reads it through a cache."""
+
+    cache: FeatureCache
+    key: FeatureKey
+    feature: RowReader
+    chunks: Chunks | None
+    """Where a pack has the batch's rows, or None."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.feature.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.feature.dtype
+
+    def read(self, ids: Array) -> Array:
+        """Return a new array of the rows of these ids."""
+        return self.cache.read(self.key, self.feature.find(ids), self.chunks)
+
+
+class _CachedHistory(_CachedFeature):
+    """A feature with a history as one batch reads it through a cache."""
+
+    def read_before(self, ids: Array, before: Int64s) -> Array:
+        """Return a new array of the last value of each id before its time."""
+        return self.cache.read(self.key, self.feature.find(ids, before), self.chunks)
+
+
+class _ClosedError(Exception):
+    """Stops the filling because the stream is closed."""
+
+
+class FeatureCache:
+    """The feature cache of one stream in one process, and the thread that fills it."""
+
+    def __init__(
+        self,
+        source: CacheSource,
+        sharers: int,
+        room: int,
+        features: Mapping[FeatureKey, RowReader],
+        visits: Callable[[Callable[[], None]], Mapping[str, Float64s]],
+        threads: int,
+    ) -> None:
+        """Open the files. `start` starts to fill the cache."""
+        self._source, self._visits, self._threads = source, visits, threads
+        cache = source.first
+        assert cache.features is not None
+        self._reservation = source.budget.reserve(cache, sharers)
+        # Without IN MEMORY the room is that of the machine. Another open stream may have taken a part of the cache.
+        self._room = room if self._reservation.room is None else min(room, self._reservation.room)
+        self._fixed = FixedParts.of(features, threads, self._room, packs=cache.features.spill is not None)
+        staging = Staging(self._fixed.stage)
+        self._tables = {key: FeatureRows(feature, staging) for key, feature in features.items()}
+        self._counting = threading.Lock()
+        self._stats = FeatureCacheStats()
+        self._reporter = _Reporter(source)
+        self._ended = False
+        self._release = weakref.finalize(self, source.budget.release, self._reservation)
+        self._thread = threading.Thread(target=self._fill, name="snapdb-features", daemon=True)
+        self._packs = self._open_packs(cache.features, sharers)
+
+    def start(self) -> None:
+        """Start the thread that fills the cache."""
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # the system cannot start another thread, so all rows are read directly
+            self._fail(error)
+
+    def expect(self, coming: Coming | None) -> None:
+        """Pack the batches of an iteration, if there are packs."""
+        if self._packs is not None:
+            self._packs.expect(coming)
+
+    def chunks_of(self, number: int) -> Mapping[FeatureKey, Chunks]:
+        """Return where packs have a batch's rows. When they are read, call `done`."""
+        return {} if self._packs is None else self._packs.chunks_of(number)
+
+    def done(self, number: int) -> None:
+        """Note that a batch was read."""
+        if self._packs is not None:
+            self._packs.done(number)
+        if self._reporter.is_due:
+            self._reporter.report(self.stats())
+
+    def read(self, key: FeatureKey, rows: Int64s, chunks: Chunks | None) -> Array:
+        """Return a new array of rows of a feature: from memory, from a pack, or from its files."""
+        out, counts = self._tables[key].read(rows, chunks)
+        self._count(key, counts)
+        return out
+
+    def stats(self) -> FeatureCacheStats:
+        """Return the state of the cache and its use since it was opened."""
+        files = [file.file for table in self._tables.values() for file in table.files]
+        packs, fixed = self._packs, self._fixed
+        of_packs: dict[str, Any] = {}
+        if packs is not None:
+            files.append(packs.file)
+            of_packs = {
+                "bytes_written": packs.file.written,
+                "segments": packs.segments,
+                "batches": packs.batches,
+                "packed": packs.ready,
+                "direct": packs.direct,
+                "waited": packs.waited,
+            }
+        with self._counting:
+            return replace(
+                self._stats,
+                bytes=fixed.total - fixed.marks + sum(table.bytes for table in self._tables.values()),
+                filled=sum(table.filled_rows for table in self._tables.values()),
+                requests=sum(file.requests for file in files),
+                bytes_read=sum(file.bytes for file in files),
+                seconds=self._stats.seconds + (packs.seconds if packs is not None else 0.0),
+                **of_packs,
+            )
+
+    def stop(self) -> None:
+        """Let threads that wait for packs fail, because the stream is closed."""
+        self._ended = True
+        if self._packs is not None:
+            self._packs.wake()
+
+    def close(self) -> None:
+        """Stop the thread, free the rows and report for the last time."""
+        self.stop()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join()
+        self._reporter.report(self.stats(), last=True)
+        for table in self._tables.values():
+            table.close()
+        if self._packs is not None:
+            self._packs.file.close()
+        self._release()
+
+    def _count(self, key: FeatureKey, counts: Counts) -> None:
+        width = self._tables[key].width
+        with self._counting:
+            now = self._stats
+            self._stats = replace(
+                now,
+                hits=now.hits + counts.hits,
+                misses=now.misses + counts.misses,
+                bytes_useful=now.bytes_useful + counts.misses * width,
+                bytes_saved=now.bytes_saved + counts.hits * width,
+            )
+
+    def _open_packs(self, features: CachedFeatures, sharers: int) -> FeaturePacks | None:
+        """Create the scratch file of packs, or warn and return None if that is not possible."""
+        if features.spill is None or any(table.rows > _MOST_ROWS for table in self._tables.values()):
+            return None
+        db_dir = self._source.db_dir
+        folder = Path(tempfile.gettempdir()) if db_dir.read_only else db_dir.path
+        region = region_bytes(features, folder, sharers)
+        fixed = self._fixed
+        try:
+            file = ScratchFile(folder, 2 * region, f"packs of cache {self._source.first.name}")
+        except DatabaseError as error:
+            self._fail(error)
+            return None
+        sizes = PackSizes(region, fixed.lists, fixed.out, fixed.slab)
+        return FeaturePacks(self._tables, file, sizes, self._check)
+
+    def _fill(self) -> None:
+        """Choose the rows to keep, and read them. Runs on its own thread."""
+        began = time.perf_counter()
+        try:
+            chosen = choose_rows(self._tables, self._visits(self._check), self._room - self._fixed.total)
+            for key, rows in chosen.items():
+                self._tables[key].keep(rows)
+            with self._counting:
+                self._stats = replace(self._stats, rows=sum(rows.size for rows in chosen.values()))
+            packs = self._packs
+            if packs is None or packs.is_idle:
+                sweep = Sweep(self._fixed.slab, self._check)
+                try:
+                    for table in self._tables.values():
+                        table.fill(sweep)
+                finally:
+                    sweep.close()
+            with self._counting:
+                self._stats = replace(self._stats, seconds=time.perf_counter() - began)
+            self._reporter.report(self.stats())
+            if packs is not None:
+                packs.run(self._threads + 1)
+        except _ClosedError:
+            return
+        except Exception as error:  # batches do not depend on the rows in memory
+            self._fail(error)
+
+    def _check(self) -> None:
+        if self._ended:
+            raise _ClosedError
+
+    def _fail(self, error: Exception) -> None:
+        """Warn once that rows are no longer kept, and report the error in the cache's state."""
+        with suppress(Warning):  # if warnings are errors, this thread could not report it
+            warnings.warn(
+                f"cache {self._source.first.name} is not filled, and batches read features directly: {error}",
+                RuntimeWarning,
+                stacklevel=1,
+            )
+        with self._counting:
+            self._stats = replace(self._stats, error=str(error))
+
+
+class _Reporter:
+    """Writes the state of a stream's cache for SHOW CACHES, at most once a second."""
+
+    def __init__(self, source: CacheSource) -> None:
+        self._source, self._cache = source, source.first
+        self._name = f"{self._cache.id}-{source.budget.stream()}"
+        self._next = 0.0
+        if not source.db_dir.read_only:
+            CacheReports(source.db_dir).clear(self._cache.id)
+
+    @property
+    def is_due(self) -> bool:
+        return time.monotonic() >= self._next
+
+    def report(self, stats: FeatureCacheStats, *, last: bool = False) -> None:
+        """Write a report. Reports of a read-only database are left out."""
+        self._next = time.monotonic() + _SECONDS
+        if self._source.db_dir.read_only:
+            return
+        common = {name: getattr(stats, name) for name in _COMMON}
+        report = CacheReport(self._cache.id, this_process(), not last, 0, CacheStats(**common))
+        CacheReports(self._source.db_dir).write(self._name, report)
+
+
+_COMMON = ("bytes", "rows", "filled", "hits", "misses", "bytes_read", "bytes_saved", "seconds", "error")
+"""The fields that `FeatureCacheStats` shares with `CacheStats`."""
+
+
+def choose_rows(
+    tables: Mapping[FeatureKey, FeatureRows], visits: Mapping[str, Float64s], room: int
+) -> dict[FeatureKey, Int64s]:
+    """Return the rows of each feature that `room` bytes hold, ascending: those with the most expected visits per byte.
+
+    Args:
+        tables: The features.
+        visits: Vertex type → [nodes] the expected number of times that each node is in a batch.
+        room: The bytes for rows.
+    """
+    worth = {key: _worth(table, visits[key[0]]) for key, table in tables.items()}
+    widths = {key: table.width for key, table in tables.items()}
+
+    def taken(least: int) -> int:
+        """The bytes of all rows that are worth at least this much."""
+        return sum(int(np.count_nonzero(rows >= least)) * widths[key] for key, rows in worth.items())
+
+    # Positive floats are ordered as their bits are, so that 31 steps find the exact threshold without a sort.
+    low, high = 1, 1 << 31
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if taken(middle) <= room else (middle + 1, high)
+    room -= taken(low)
+    chosen = {}
+    for key, rows in worth.items():
+        kept = rows >= low
+        # Of the rows that are worth just less, as many as still fit.
+        more = np.flatnonzero(rows == low - 1)[: max(0, room) // widths[key]] if low > 1 else np.empty(0, np.int64)
+        room -= more.size * widths[key]
+        kept[more] = True
+        chosen[key] = np.flatnonzero(kept)
+    return chosen
+
+
+def _worth(table: FeatureRows, visits: Float64s) -> Array:
+    """[rows] the expected visits of each row per byte, as the bits of a float32."""
+    worth = np.zeros(table.rows, np.float32)
+    for first in range(0, visits.size, _IDS):
+        some = visits[first : first + _IDS]
+        rows = table.feature.find(np.arange(first, first + some.size), strict=False)
+        worth[rows[rows >= 0]] = some[rows >= 0] / table.width
+    return worth.view(np.int32)
+
+
+def _row_bytes(feature: RowReader) -> int:
+    return int(np.prod(feature.arrays[0].shape[1:], dtype=np.int64)) * feature.dtype.itemsize
+
+
+def _always(cache: Cache) -> bool:
+    return cache.features is not None and cache.features.always

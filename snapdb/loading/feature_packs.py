@@ -1,0 +1,327 @@
+"""Packs: the features of many coming batches, collected in one pass over the files and stored batch by batch.
+
+The nodes of a batch follow from its number and need no features. So the nodes of the next batches, a segment, are
+listed first. Then the files are read once from start to end, and each batch's rows are appended to a scratch file, from
+which the batch is later read in a few large requests. Random reads of single rows become two streams. The method is
+that of DiskGNN (Liu et al., 2024), but without storing the samples: each epoch has its own batches.
+
+A segment's region of the file has the layout: for each feature, slab by slab, for each batch: the rows of the slab that
+the batch needs and that are not in memory, ascending and each once. There are two regions: the batches of one segment
+are read while the next one is packed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import NamedTuple
+
+import numpy as np
+
+from snapdb.arrays import Array, Int32s, Int64s, UInt8s
+from snapdb.kernels.row_reads import chunk_bytes, pack_slab
+from snapdb.loading.epochs import BatchSeeds
+from snapdb.loading.feature_rows import Chunks, FeatureKey, FeatureRows, Sweep
+from snapdb.storage.array_files import PAGE
+from snapdb.storage.row_file import ScratchFile, aligned_bytes
+
+BatchRows = Callable[[BatchSeeds], Mapping[FeatureKey, Int64s]]
+"""Samples a batch and returns the rows of each feature that it needs, in any order."""
+
+_FIRST = 8
+"""The first segment of an epoch has an eighth of the batches of the others, so that training begins early."""
+_PATIENCE = 0.1
+"""Seconds between two checks whether the stream is closed."""
+
+
+class Coming(NamedTuple):
+    """The batches of an iteration, in the order in which they are read."""
+
+    places: range
+    """Their positions in the epoch."""
+    batches: Callable[[Sequence[int]], Iterator[BatchSeeds]]
+    """Returns the batches at some positions."""
+    rows: BatchRows
+
+
+class PackSizes(NamedTuple):
+    """The bytes that packs may use."""
+
+    region: int
+    """The scratch file's bytes for one segment."""
+    lists: int
+    """The memory for the lists of a segment's rows."""
+    out: int
+    """The memory in which a slab's rows are collected before they are written."""
+    slab: int
+    """The memory for a part of the files. There are two of them."""
+
+
+class _Segment:
+    """Consecutive batches whose rows are packed together."""
+
+    def __init__(self, numbers: Sequence[int], region: int) -> None:
+        self.region = region
+        self.columns = {number: column for column, number in enumerate(numbers)}
+        self.left = set(self.columns)
+        """The numbers of the batches that were not read yet."""
+        self.reading: set[int] = set()
+        """The numbers of the batches that are being read, or wait until the segment is packed."""
+        self.stale = False
+        """Whether the iteration for which it is packed has ended."""
+        self.offsets: dict[FeatureKey, Array] = {}
+        """[slabs, batches] where each chunk begins in the file."""
+        self.counts: dict[FeatureKey, Array] = {}
+        """[slabs, batches] the rows of each chunk."""
+        self.ended = threading.Event()
+        self.failed = False
+
+
+class FeaturePacks:
+    """The packs of one stream in one process. `run` makes them on one thread, others read them."""
+
+    def __init__(
+        self, tables: Mapping[FeatureKey, FeatureRows], file: ScratchFile, sizes: PackSizes, check: Callable[[], None]
+    ) -> None:
+        """Use a scratch file of two regions. `check` raises an exception when the stream is closed."""
+        self._tables, self.file, self._sizes, self._check = tables, file, sizes, check
+        # The chunks of all batches must fit into memory with one row each.
+        widest = max(table.width for table in tables.values())
+        self._most = max(1, sizes.out // (-(-widest // PAGE) * PAGE + PAGE))
+        self._changed = threading.Condition()
+        self._coming: Coming | None = None
+        self._begun = 0
+        """The number of batches of the iteration that were begun."""
+        self._segments: list[_Segment] = []
+        self.segments = self.batches = 0
+        """The number of segments that were packed, and of their batches."""
+        self.direct = 0
+        """The number of batches that were in no pack."""
+        self.seconds = self.waited = 0.0
+        """The duration of packing, and of waiting for packs, summed over threads."""
+
+    @property
+    def ready(self) -> int:
+        """The number of batches in packs that are complete and were not read yet."""
+        return sum(len(s.left) for s in list(self._segments) if s.ended.is_set() and not s.failed)
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of memory for slabs, collected rows and lists, while a segment is packed."""
+        return 2 * self._sizes.slab + 2 * self._sizes.out + self._sizes.lists
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no iteration is expected."""
+        return self._coming is None
+
+    def expect(self, coming: Coming | None) -> None:
+        """Pack the batches of an iteration from now on, instead of those of the previous one, if any."""
+        with self._changed:
+            self._coming, self._begun = coming, 0
+            for segment in self._segments:
+                segment.stale = True
+                segment.left &= segment.reading  # its region must not change while it is read
+            self._prune()
+
+    def wake(self) -> None:
+        """Let `run` check whether the stream is closed."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def chunks_of(self, number: int) -> dict[FeatureKey, Chunks]:
+        """Return where a batch's rows are, after waiting for its segment. Empty if the batch is in no pack.
+
+        When the rows are read, call `done`.
+        """
+        with self._changed:
+            self._begun += 1
+            segment = next((s for s in self._segments if number in s.left and not s.stale), None)
+            if segment is None:
+                self.direct += 1
+                return {}
+            segment.reading.add(number)
+        began = time.perf_counter()
+        while not segment.ended.wait(_PATIENCE):
+            self._check()
+            if segment.stale:
+                return {}
+        with self._changed:
+            self.waited += time.perf_counter() - began
+            self.direct += segment.failed
+        if segment.failed:
+            return {}
+        column = segment.columns[number]
+        return {
+            key: Chunks(self.file, offsets[:, column].copy(), segment.counts[key][:, column].copy())
+            for key, offsets in segment.offsets.items()
+        }
+
+    def done(self, number: int) -> None:
+        """Note that a batch was read. The region of a segment without batches is used for the next one."""
+        with self._changed:
+            for segment in self._segments:
+                if number in segment.reading:
+                    segment.reading.discard(number)
+                    segment.left.discard(number)
+            self._prune()
+
+    def _prune(self) -> None:
+        self._segments = [s for s in self._segments if s.left or not s.ended.is_set()]
+        self._changed.notify_all()
+
+    def run(self, ahead: int) -> None:
+        """Pack segment after segment until `check` raises an exception.
+
+        Args:
+            ahead: The number of batches that threads may begin before the batch that is read next.
+        """
+        known: Coming | None = None
+        position = 0
+        while True:
+            with self._changed:
+                while (
+                    self._coming is None
+                    or len(self._segments) > 1
+                    or (self._coming is known and position >= len(known.places))
+                ):
+                    self._check()
+                    self._changed.wait(_PATIENCE)
+                first, known = self._coming is not known, self._coming
+                position = 0 if first else position
+                # Batches that are begun before their rows are listed are read directly.
+                position = max(position, self._begun + ahead) if first else position
+                region = 1 - self._segments[-1].region if self._segments else 0
+            began = time.perf_counter()
+            listed, position = self._list(known, position, short=first)
+            if listed:
+                self._pack(listed, region, known)
+                self.seconds += time.perf_counter() - began
+
+    def _list(self, coming: Coming, position: int, *, short: bool) -> tuple[dict[int, dict[FeatureKey, Int32s]], int]:
+        """Return the missing rows of the next batches, as many as fit into a region, and the position after them."""
+        region = self._sizes.region // _FIRST if short else self._sizes.region
+        listed: dict[int, dict[FeatureKey, Int32s]] = {}
+        packed = held = 0
+        for seeds in coming.batches(coming.places[position:]):
+            self._check()
+            missing = {key: self._tables[key].find_missing(rows) for key, rows in coming.rows(seeds).items()}
+            packed += sum(self._tables[key].packed_bytes(rows, self._sizes.slab) for key, rows in missing.items())
+            held += sum(rows.nbytes for rows in missing.values())
+            full = packed > region or held > self._sizes.lists // 2 or len(listed) == self._most
+            if listed and full:
+                break
+            if packed > self._sizes.region:  # a single batch does not fit, so none is packed
+                return {}, len(coming.places)
+            listed[seeds.number] = missing
+            position += 1
+        return listed, position
+
+    def _pack(self, listed: Mapping[int, Mapping[FeatureKey, Int32s]], region: int, coming: Coming) -> None:
+        """Pack a segment into a region of the file."""
+        segment = _Segment(list(listed), region)
+        with self._changed:
+            if self._coming is not coming:  # another iteration has begun
+                return
+            self._segments.append(segment)
+        sweep = Sweep(self._sizes.slab, self._check)
+        writer = _Writer(self.file, sweep, self._sizes.out, region * self._sizes.region)
+        try:
+            for key, table in self._tables.items():
+                rows = [missing.get(key, np.empty(0, np.int32)) for missing in listed.values()]
+                segment.offsets[key], segment.counts[key] = self._pack_feature(table, rows, sweep, writer)
+            writer.finish()
+            self.segments += 1
+            self.batches += len(listed)
+        except BaseException:
+            segment.failed = True
+            raise
+        finally:
+            sweep.close()
+            segment.ended.set()
+            with self._changed:
+                self._prune()
+
+    def _pack_feature(
+        self, table: FeatureRows, rows: Sequence[Int32s], sweep: Sweep, writer: _Writer
+    ) -> tuple[Array, Array]:
+        """Append a feature's rows for each batch, and return where its chunks begin and how many rows they have.
+
+        The rows that are kept in memory are read along, in the first sweep.
+        """
+        ends = np.cumsum([one.size for one in rows])
+        cursors = ends - [one.size for one in rows]
+        wanted = np.concatenate(rows)
+        wanted_at = np.sort(np.unique(wanted // 64)) if wanted.size else wanted
+        filling = not table.is_filled
+
+        def is_wanted(first: int, stop: int) -> bool:
+            here = np.searchsorted(wanted_at, [first // 64, -(-stop // 64)])
+            return bool(here[0] < here[1]) or (filling and table.keeps_any(first, stop))
+
+        offsets: list[Array] = [np.zeros((0, len(rows)), np.int64)]
+        counts: list[Array] = [np.zeros((0, len(rows)), np.int32)]
+        for first, stop, slab in sweep.slabs(table, is_wanted):
+            if filling:
+                table.take(first, stop, slab)
+            at = first
+            while at < stop:
+                # A part of the slab whose rows fit into the memory in which they are collected.
+                past = _fitting(wanted, ends, cursors, at, stop, table.width, writer.size)
+                begins, many = np.empty(len(rows), np.int64), np.empty(len(rows), np.int32)
+                out = writer.buffer()
+                bytes_ = slab[(at - first) * table.width :]
+                used = pack_slab(bytes_, at, past, table.width, PAGE, wanted, ends, cursors, many, begins, out)
+                offsets.append(begins + writer.write(int(used)))
+                counts.append(many)
+                at = past
+        if filling:
+            table.filled()
+        return np.vstack(offsets), np.vstack(counts)
+
+
+def _fitting(wanted: Int32s, ends: Int64s, cursors: Int64s, first: int, stop: int, width: int, size: int) -> int:
+    """Return the greatest row up to `stop` before which the chunks of all batches fit into `size` bytes."""
+    low, high = first, stop
+    while low < high:
+        middle = high if (low, high) == (first, stop) else (low + high + 1) // 2
+        if chunk_bytes(wanted, ends, cursors, middle, width, PAGE) <= size:
+            low = middle
+        else:
+            high = middle - 1
+    # At least one row is packed at once: the buffer has a page and a row for each batch.
+    return max(low, first + 1)
+
+
+class _Writer:
+    """Writes collected rows one after the other, behind the thread that collects them."""
+
+    def __init__(self, file: ScratchFile, sweep: Sweep, size: int, offset: int) -> None:
+        self.size = size
+        self.file, self._sweep, self._offset = file, sweep, offset
+        self._buffers = [aligned_bytes(size), aligned_bytes(size)]
+        self._writes: list[Future[None] | None] = [None, None]
+        self._turn = 0
+
+    def buffer(self) -> UInt8s:
+        """Return the memory for the next rows, after its previous rows are written."""
+        if (write := self._writes[self._turn]) is not None:
+            write.result()
+        return self._buffers[self._turn]
+
+    def write(self, length: int) -> int:
+        """Start to write the rows in the last buffer, and return where they begin in the file."""
+        offset = self._offset
+        if length:
+            buffer = self._buffers[self._turn]
+            self._writes[self._turn] = self._sweep.worker.submit(self.file.write, buffer, length, offset)
+            self._turn, self._offset = 1 - self._turn, offset + length
+        return offset
+
+    def finish(self) -> None:
+        """Wait until all rows are written."""
+        for write in self._writes:
+            if write is not None:
+                write.result()
