@@ -79,7 +79,7 @@ class Shell:
 
     def _run_one(self, step: ScriptStep) -> ExitCode:
         if self._front is not None and step.origin is None and not self._front.confirm(step.statement):
-            self.diagnostics.say("nothing was done")
+            self.diagnostics.say("cancelled; nothing was changed")
             return ExitCode.FAILED
         started, waited = time.perf_counter(), self.output.waited
         try:

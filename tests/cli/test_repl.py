@@ -180,7 +180,7 @@ def test_d_describes_an_element_of_a_snapshot(social: Room) -> None:
 
 def test_d_with_an_unknown_name_says_what_is_near(social: Room) -> None:
     run_command(social.session, "\\d persn")
-    assert social.said() == "no table, graph, snapshot, sampler, cache or task persn; did you mean person?\n"
+    assert social.said() == "no table, graph, snapshot, sampler, cache or task is named persn; did you mean person?\n"
 
 
 def test_lists_take_a_pattern(social: Room) -> None:
@@ -216,7 +216,7 @@ def test_words_that_help(room: Room, word: str) -> None:
 
 def test_help_for_what_no_command_does_says_so(room: Room) -> None:
     run_command(room.session, "\\? zebra")
-    assert room.said() == "no command has to do with zebra; \\? lists them all\n"
+    assert room.said() == "no command matches zebra; \\? lists all commands\n"
     run_command(room.session, "\\? audit")
     assert room.said().startswith("AUDIT\n")
 
@@ -238,7 +238,7 @@ def test_statements_are_listed_and_a_misspelt_one_is_suggested(room: Room) -> No
     run_command(room.session, "\\h")
     listed = room.said()
     assert all(re.search(rf"^  {name}  +\w", listed, re.MULTILINE) for name in ("ALTER TASK", "COMMIT", "SELECT"))
-    assert listed.endswith("\\h STATEMENT shows the syntax, the clauses and an example.\n")
+    assert listed.endswith("\\h STATEMENT shows a statement's syntax and clauses, and an example.\n")
     run_command(room.session, "\\h create")
     assert len(re.findall(r"^  CREATE ", room.said(), re.MULTILINE)) == 7
     run_command(room.session, "\\h craete snapshot")
@@ -259,20 +259,20 @@ def test_timing_leaves_out_what_the_pager_took(social: Room) -> None:
 
 def test_a_command_of_another_shell_names_the_statement(room: Room) -> None:
     run_command(room.session, "\\copy a TO 'b'")
-    assert room.said() == "no command \\copy; COPY t TO 'file' or COPY t FROM 'file' is a statement here\n"
+    assert room.said() == "unknown command \\copy; write COPY t TO 'file' or COPY t FROM 'file'\n"
 
 
 @pytest.mark.parametrize("command", ["\\nd", "\\unset", "\\i", ".once"])
 def test_a_command_without_what_it_needs_asks_for_it(room: Room, command: str) -> None:
     run_command(room.session, command)
-    assert re.match(r"\S+: (which|where)", room.said())
+    assert re.match(r"\S+: missing argument", room.said())
 
 
 def test_another_database_is_called_new_where_it_is(room: Room, tmp_path: Path) -> None:
     run_command(room.session, f"\\open {tmp_path / 'other'}")
-    assert room.said() == "on other, which is new\n"
+    assert room.said() == "connected to other, a new database\n"
     run_command(room.session, f"\\open {tmp_path / 'other'}")
-    assert room.said() == "on other\n"
+    assert room.said() == "connected to other\n"
 
 
 def test_a_table_goes_to_a_file_as_its_suffix_says(room: Room, tmp_path: Path) -> None:
@@ -295,9 +295,9 @@ def test_a_table_goes_to_a_file_as_its_suffix_says(room: Room, tmp_path: Path) -
 
 def test_an_unknown_command_says_what_is_near(room: Room) -> None:
     run_command(room.session, "\\timng")
-    assert room.said() == "no command \\timng; did you mean \\timing?\n"
+    assert room.said() == "unknown command \\timng; did you mean \\timing?\n"
     run_command(room.session, ".zzzzzz")
-    assert room.said() == "no command .zzzzzz; \\? lists the commands\n"
+    assert room.said() == "unknown command .zzzzzz; \\? lists the commands\n"
 
 
 def test_timing_tells_how_long_a_statement_took(room: Room) -> None:

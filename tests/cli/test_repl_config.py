@@ -67,8 +67,8 @@ def test_what_a_file_says_counts_and_what_is_wrong_is_told(tmp_path: Path) -> No
     path.write_text('max_rows = "all"\ntiming = true\npgaer = "off"\nexpanded = "maybe"\n')
     preferences, wrong = load(path)
     assert (preferences.max_rows, preferences.timing, preferences.expanded) == (None, True, False)
-    assert 'there is no setting pgaer; did you mean "pager"?' in wrong[0]
-    assert "expanded cannot be 'maybe'; it takes on, off, auto" in wrong[1]
+    assert 'setting pgaer does not exist; did you mean "pager"?' in wrong[0]
+    assert "expanded cannot be 'maybe'; the values are on, off, auto" in wrong[1]
 
 
 @pytest.mark.parametrize("text", ["max_rows = [", "\xff"])
@@ -77,7 +77,7 @@ def test_a_file_that_cannot_be_read_leaves_the_defaults(tmp_path: Path, text: st
     path.write_bytes(text.encode("latin-1"))
     preferences, (complaint,) = load(path)
     assert preferences == Preferences()
-    assert "the defaults count" in complaint
+    assert "the defaults apply" in complaint
 
 
 @pytest.mark.parametrize(
@@ -124,14 +124,14 @@ def test_settings_are_listed_changed_and_set_back(desk: Desk) -> None:
 
 
 def test_a_named_query_is_kept_listed_run_and_forgotten(desk: Desk) -> None:
-    assert "it is kept in" in desk.type("\\ns twice SELECT $1 * 2 AS double, '$1' AS said;")
+    assert "query twice was saved in" in desk.type("\\ns twice SELECT $1 * 2 AS double, '$1' AS said;")
     assert "twice" in desk.type("\\n")
     assert desk.type("\\n twice 21").startswith("double,said\n42,$1\n")
     assert "takes 1 arguments, found 0" in desk.type("\\n twice")
     assert 'did you mean "twice"?' in desk.type("\\n twcie 1")
     desk.type("\\nd twice")
     assert NamedQueries().texts() == {}
-    assert "does not do as the name" in desk.type("\\ns ../evil SELECT 1")
+    assert "is not a valid name" in desk.type("\\ns ../evil SELECT 1")
 
 
 def test_a_named_query_survives_the_session(desk: Desk) -> None:
@@ -142,7 +142,7 @@ def test_a_named_query_survives_the_session(desk: Desk) -> None:
 
 
 def test_the_last_statement_is_shown_and_run_again(desk: Desk, tmp_path: Path) -> None:
-    assert "nothing was run yet" in desk.type("\\g")
+    assert "no statement has been run yet" in desk.type("\\g")
     desk.type("SELECT 1 AS a;")
     assert desk.type("\\p") == "SELECT 1 AS a;\n"
     assert desk.type("\\g") == "a\n1\n"
@@ -217,7 +217,7 @@ def test_a_drop_tells_what_goes_with_it(desk: Desk) -> None:
         )
     }
     assert asked == {
-        "DROP TABLE p CASCADE": "drop table p, and with it graph g, snapshot later, snapshot now?",
+        "DROP TABLE p CASCADE": "drop table p and its dependents (graph g, snapshot later, snapshot now)?",
         "DROP TABLE p": None,  # it is refused, and says why
         "DROP TABLE IF EXISTS q": None,
         "EXPIRE SNAPSHOTS RETAIN LAST 1": "expire 1 snapshot: now?",
@@ -230,7 +230,7 @@ def test_a_drop_tells_what_goes_with_it(desk: Desk) -> None:
 def test_what_is_typed_runs_only_when_it_is_agreed_to_and_files_are_not_asked_about(desk: Desk, tmp_path: Path) -> None:
     desk.type("CREATE TABLE a AS SELECT 1 AS x; CREATE TABLE b AS SELECT 1 AS x;")
     desk.answer = False
-    assert "nothing was done" in desk.type("DROP TABLE a;")
+    assert "nothing was changed" in desk.type("DROP TABLE a;")
     assert desk.asked == ["drop table a?"]
     (tmp_path / "drop.sql").write_text("DROP TABLE b")
     desk.type("\\i drop.sql")

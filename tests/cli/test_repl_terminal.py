@@ -55,7 +55,7 @@ def prompt(shared: Terminal) -> Terminal:
 
 def test_a_prompt_creates_a_database_only_in_a_directory_that_exists(tmp_path: Path) -> None:
     with Terminal(["new.snapdb", "--no-config"], environment(tmp_path), tmp_path) as terminal:
-        terminal.expect("new.snapdb does not exist and is created")
+        terminal.expect("new.snapdb does not exist, so a new database is created")
         terminal.run("SHOW TABLES;")
     assert (tmp_path / "new.snapdb" / "catalog.sqlite").exists()
     with Terminal(["no/new.snapdb", "--no-config"], environment(tmp_path), tmp_path) as terminal:
@@ -111,9 +111,9 @@ def test_watch_repeats_until_ctrl_c(prompt: Terminal) -> None:
 
 def test_dropping_is_confirmed_with_all_that_goes(prompt: Terminal) -> None:
     prompt.send("DROP TABLE knows CASCADE;\r")
-    prompt.expect(r"drop table knows, and with it graph social, snapshot early\? \[y/N\]")
+    prompt.expect(r"drop table knows and its dependents \(graph social, snapshot early\)\? \[y/N\]")
     prompt.send("\r")
-    prompt.expect("nothing was done")
+    prompt.expect("nothing was changed")
     prompt.line("CREATE TABLE brief (a INTEGER);")
     prompt.line("DROP TABLE brief;")
     prompt.expect(r"drop table brief\? \[y/N\]")

@@ -153,7 +153,7 @@ def _tables(before: Sequence[Token], scope: _Scope) -> list[CandidateGroup]:
         _names("query", ctes),
         _names("table", known.tables),
         _names("snapshot", known.snapshots),
-        _names("about this", facts),
+        _names("system tables", facts),
         _functions(readers),
     ]
     if scope.snapshot:

@@ -91,7 +91,7 @@ def run_command(session: ReplSession, text: str) -> None:
         name, argument = "\\!", f"{name[2:]} {argument}"
     command = find(name.lower().rstrip(";"))
     if command is None:
-        session.say(f"no command {name}; {_hint(name.lower())}")
+        session.say(f"unknown command {name}; {_hint(name.lower())}")
         return
     try:
         command.run(session, _argument(command, argument))
@@ -106,7 +106,7 @@ def run_command(session: ReplSession, text: str) -> None:
 
 _STATEMENTS = {
     "\\copy": "COPY t TO 'file' or COPY t FROM 'file'",
-    ".import": "COPY t FROM 'file', or CREATE TABLE t AS SELECT * FROM 'file',",
+    ".import": "COPY t FROM 'file', or CREATE TABLE t AS SELECT * FROM 'file'",
     ".export": "COPY t TO 'file'",
     "\\explain": "EXPLAIN",
 }
@@ -116,7 +116,7 @@ _STATEMENTS = {
 def _hint(name: str) -> str:
     """Return a hint on what to type instead of an unknown command."""
     if name in _STATEMENTS:
-        return f"{_STATEMENTS[name]} is a statement here"
+        return f"write {_STATEMENTS[name]}"
     known = [n for c in COMMANDS for n in c.names]
     close = get_close_matches(name, known, n=1, cutoff=0.5)
     return f"did you mean {close[0]}?" if close else "\\? lists the commands"
@@ -188,7 +188,7 @@ def _list(session: ReplSession) -> None:
     for kind in kinds:
         session.shell.execute(f"SHOW {kind.upper()}")
     if not kinds:
-        session.say("nothing here yet; CREATE TABLE name AS SELECT * FROM 'file.parquet'; makes a table")
+        session.say("the database is empty; create a table: CREATE TABLE name AS SELECT * FROM 'file.parquet';")
 
 
 def _find(session: ReplSession, name: str, *, quiet: bool = False) -> tuple[str, str] | None:
@@ -200,8 +200,8 @@ def _find(session: ReplSession, name: str, *, quiet: bool = False) -> tuple[str,
                 return kind[:-1].upper(), given
     if not quiet:
         close = get_close_matches(name, known.of(*_KINDS), n=1)
-        hint = f"did you mean {close[0]}?" if close else "\\d lists what there is"
-        session.say(f"no table, graph, snapshot, sampler, cache or task {name}; {hint}")
+        hint = f"did you mean {close[0]}?" if close else "\\d lists all objects"
+        session.say(f"no table, graph, snapshot, sampler, cache or task is named {name}; {hint}")
     return None
 
 
@@ -229,11 +229,15 @@ def _functions(session: ReplSession, argument: str) -> None:
 
 def _connection(session: ReplSession, argument: str) -> None:
     database = session.database
-    state = {"idle": "no transaction", "open": "a transaction is open", "failed": "a transaction failed; ROLLBACK"}
+    state = {
+        "idle": "no transaction",
+        "open": "a transaction is open",
+        "failed": "the transaction is aborted; write ROLLBACK",
+    }
     known = session.known()
     counts = ", ".join(counted(len(known.of(kind)), kind[:-1]) for kind in _KINDS)
-    what = "a temporary database, removed when you leave" if database.temporary else f"the database {database.path}"
-    only = " (read only)" if session.opening.get("read_only") and not database.temporary else ""
+    what = "a temporary database, deleted on exit" if database.temporary else f"the database {database.path}"
+    only = " (read-only)" if session.opening.get("read_only") and not database.temporary else ""
     session.say(f"{what}{only}: {counts}; {state[database.transaction_state]}")
 
 
@@ -260,7 +264,7 @@ def _again_expanded(session: ReplSession, argument: str) -> None:
 
 def _last(session: ReplSession) -> str:
     if not session.last:
-        session.say("nothing was run yet; a statement ends with ;")
+        session.say("no statement has been run yet; statements end with ;")
     return session.last
 
 
@@ -304,7 +308,7 @@ def _pace(argument: str) -> tuple[float, int | None]:
                 raise ValueError
         except ValueError:
             raise ValueError(
-                f"\\watch takes seconds and a number of runs, such as \\watch 2 10, found {word}"
+                f"\\watch requires a number of seconds and a number of runs, as in \\watch 2 10, found {word}"
             ) from None
     return seconds, count
 
@@ -312,18 +316,18 @@ def _pace(argument: str) -> tuple[float, int | None]:
 def _send(session: ReplSession, argument: str) -> None:
     target = _unquoted(argument)
     session.send(target)
-    session.say(f"results go to {target or 'the screen'}")
+    session.say(f"results are written to {target or 'the terminal'}")
 
 
 def _once(session: ReplSession, argument: str) -> None:
     if not argument:
-        raise ValueError("where to? .once FILE or .once | COMMAND")
+        raise ValueError("missing argument; write .once FILE or .once | COMMAND")
     session.next_target = _unquoted(argument)
 
 
 def _input(session: ReplSession, argument: str) -> None:
     if not argument:
-        raise ValueError("which file? \\i FILE runs its statements")
+        raise ValueError("missing argument; write \\i FILE")
     session.run_file(_unquoted(argument), run_command)
 
 
@@ -337,7 +341,7 @@ def _edit(session: ReplSession, argument: str) -> None:
             stream.write((argument or session.last) + "\n")
         done = subprocess.run([*shlex.split(editor), name], check=False)  # noqa: S603  # the user's own editor
         if done.returncode:
-            raise ValueError(f"{editor} failed with code {done.returncode}, so nothing is taken over")
+            raise ValueError(f"{editor} exited with code {done.returncode}, so the edited text was discarded")
         session.draft = path.read_text(encoding="utf-8-sig").strip()
     finally:
         path.unlink(missing_ok=True)
@@ -351,7 +355,11 @@ def _history(session: ReplSession, argument: str) -> None:
     else:
         entries = [entry for entry in entries if argument.lower() in entry.lower()][-_SHOWN_HISTORY:]
     session.say(
-        "\n".join(entries) if entries else "nothing was typed yet" if not argument else f"nothing has {argument}"
+        "\n".join(entries)
+        if entries
+        else "the history is empty"
+        if not argument
+        else f"no history entry contains {argument}"
     )
 
 
@@ -361,7 +369,7 @@ def _query(session: ReplSession, argument: str) -> None:
     if not name:
         known = NamedQueries().texts()
         listed = _two_columns((key, " ".join(text.split())) for key, text in known.items())
-        session.say(listed or "no query has a name yet; \\ns NAME QUERY keeps one")
+        session.say(listed or "no named queries exist; \\ns NAME QUERY saves one")
         return
     text = NamedQueries().filled(name, rest)
     session.say(text)
@@ -372,28 +380,30 @@ def _save(session: ReplSession, argument: str) -> None:
     name, _, text = argument.partition(" ")
     text = text.strip() or session.last
     if not name or not text:
-        raise ValueError("\\ns NAME QUERY keeps a query, \\ns NAME the last one; $1, $2 stand for arguments")
+        raise ValueError(
+            "write \\ns NAME QUERY to save a query, or \\ns NAME to save the last one; arguments replace $1, $2"
+        )
     path = NamedQueries().save(name, text)
-    session.say(f"\\n {name} runs it; it is kept in {path}")
+    session.say(f"query {name} was saved in {path}; \\n {name} runs it")
 
 
 def _forget(session: ReplSession, argument: str) -> None:
     if not argument:
-        raise ValueError("which query? \\n lists them")
+        raise ValueError("missing argument: the name of a query; \\n lists the names")
     NamedQueries().drop(argument)
-    session.say(f"{argument} is no named query any more")
+    session.say(f"query {argument} was deleted")
 
 
 def _shell(session: ReplSession, argument: str) -> None:
     command = argument or os.environ.get("SHELL") or "sh"
     code = subprocess.run(command, shell=True, check=False).returncode  # noqa: S602  # what the user typed
     if code:
-        session.say(f"{command} ended with code {code}")
+        session.say(f"{command} exited with code {code}")
 
 
 def _folder(session: ReplSession, argument: str) -> None:
     os.chdir(Path(_unquoted(argument) or "~").expanduser())
-    session.say(f"relative paths begin at {Path.cwd()}")
+    session.say(f"the working directory is {Path.cwd()}")
 
 
 def _echo(session: ReplSession, argument: str) -> None:
@@ -405,10 +415,12 @@ def _open(session: ReplSession, argument: str) -> None:
         raise ValueError("a transaction is open; COMMIT or ROLLBACK it first")
     place = _unquoted(argument)
     if re.match(r"-{1,2}\w", place):
-        raise ValueError(f"\\open takes the path of a database, found {place}")
+        raise ValueError(f"\\open requires the path of a database, found {place}")
     new = bool(place) and not Path(place).expanduser().exists()
     session.open(place)
-    session.say(f"on {session.title() if place else 'a temporary database'}{', which is new' if new else ''}")
+    session.say(
+        f"connected to {session.title() if place else 'a temporary database'}{', a new database' if new else ''}"
+    )
 
 
 _PSQL = {"pager": "pager", "null": "null", "expanded": "expanded", "x": "expanded", "format": "format"}
@@ -433,7 +445,7 @@ def _value(name: str, title: str) -> Callable[[ReplSession, str], None]:
         if argument:
             session.set(name, _unquoted(argument))
         choices = PREFERENCES[name].values
-        others = f"; it may be {', '.join(choices)}" if choices and not argument else ""
+        others = f"; the values are {', '.join(choices)}" if choices and not argument else ""
         session.say(f"{title} is {_shown(name, session.preferences)}{others}")
 
     return run
@@ -467,7 +479,7 @@ def _list_settings(session: ReplSession, names: Sequence[str]) -> None:
 def _unset(session: ReplSession, argument: str) -> None:
     name = argument.strip().lower()
     if not name:
-        raise ValueError("which setting? \\set lists them")
+        raise ValueError("missing argument: the name of a setting; \\set lists the names")
     default = getattr(Preferences(), name, "")
     session.set(name, "all" if name == "max_rows" and default is None else spelled(default))
     session.say(f"{name} is {_shown(name, session.preferences)}")
@@ -477,7 +489,9 @@ def _syntax(session: ReplSession, argument: str) -> None:
     """Show the syntax of a statement, or list the statements."""
     width = min(shutil.get_terminal_size().columns, _WIDEST)
     text = help_text(argument, width)
-    session.show(text if argument else f"{text}\n\n\\h STATEMENT shows the syntax, the clauses and an example.")
+    session.show(
+        text if argument else f"{text}\n\n\\h STATEMENT shows a statement's syntax and clauses, and an example."
+    )
 
 
 def _help(session: ReplSession, argument: str) -> None:
@@ -488,7 +502,7 @@ def _help(session: ReplSession, argument: str) -> None:
         with suppress(ValueError):
             _syntax(session, argument)
             return
-        session.say(f"no command has to do with {argument}; \\? lists them all")
+        session.say(f"no command matches {argument}; \\? lists all commands")
         return
     session.show(_two_columns(rows) + ("" if wanted else f"\n{_KEYS}"))
 
@@ -497,33 +511,44 @@ def _leave(session: ReplSession, argument: str) -> None:
     raise Leave
 
 
-_KEYS = """Statements end with ; and may take several lines. Esc Enter runs what stands
-there as it is. Ctrl-C clears the line or stops the statement, Ctrl-D leaves,
-Ctrl-Z suspends, Tab completes, Ctrl-R searches what was typed, Ctrl-X Ctrl-E
-edits it in $EDITOR. A command may stand behind a statement: SELECT 1 \\gx."""
+_KEYS = """Statements end with ; and can span several lines. Esc Enter runs the input, with
+or without ;. Ctrl-C clears the line or interrupts the statement, Ctrl-D quits,
+Ctrl-Z suspends the prompt, Tab completes, Ctrl-R searches the history, Ctrl-X
+Ctrl-E edits the input in $EDITOR. A command can follow a statement, as in
+SELECT 1 \\gx."""
 
 COMMANDS = (
-    _Command(("\\d", ".schema"), "[NAME]", "list what there is, or describe one thing", _describe, _KINDS),
+    _Command(("\\d", ".schema"), "[NAME]", "list all objects, or describe one", _describe, _KINDS),
     _Command(
-        ("\\d+",), "NAME", "the same, with a table's versions, what is in a snapshot or a task's runs", _more, _KINDS
+        ("\\d+",), "NAME", "the same, with a table's versions, a snapshot's statistics or a task's runs", _more, _KINDS
     ),
-    _Command(("\\dt", ".tables"), "[PATTERN]", "list tables; * stands for anything", _show("TABLES"), ("tables",)),
+    _Command(("\\dt", ".tables"), "[PATTERN]", "list tables; * matches any text", _show("TABLES"), ("tables",)),
     _Command(("\\dg", ".graphs"), "[PATTERN]", "list property graphs", _show("GRAPHS"), ("graphs",)),
     _Command(("\\ds", "\\dn", ".snapshots"), "[PATTERN]", "list snapshots", _show("SNAPSHOTS"), ("snapshots",)),
     _Command(("\\dp", ".samplers"), "[PATTERN]", "list samplers", _show("SAMPLERS"), ("samplers",)),
     _Command(("\\dc", ".caches"), "[PATTERN]", "list caches", _show("CACHES"), ("caches",)),
     _Command(("\\dk", ".tasks"), "[PATTERN]", "list tasks", _show("TASKS"), ("tasks",)),
-    _Command(("\\dv", ".versions"), "[TABLE]", "list versions, of everything or of a table", _versions, ("tables",)),
+    _Command(("\\dv", ".versions"), "[TABLE]", "list all versions, or those of a table", _versions, ("tables",)),
     _Command((".tags",), "[PATTERN]", "list tags", _show("TAGS"), ("tags",)),
-    _Command(("\\df", ".functions"), "[PATTERN]", "list functions of queries", _functions, ("functions",)),
-    _Command(("\\conninfo", "\\l", ".databases"), "", "tell which database this is", _connection),
-    _Command(("\\g",), "[FILE | |COMMAND]", "run the last statement again, or to a file or program", _again, "file"),
-    _Command(("\\gx",), "", "the same, each row as lines of name and value", _again_expanded),
+    _Command(("\\df", ".functions"), "[PATTERN]", "list the functions for queries", _functions, ("functions",)),
+    _Command(("\\conninfo", "\\l", ".databases"), "", "show the current database", _connection),
+    _Command(
+        ("\\g",),
+        "[FILE | |COMMAND]",
+        "run the last statement again, or send its result to a file or program",
+        _again,
+        "file",
+    ),
+    _Command(("\\gx",), "", "run the last statement again, and show one line per column", _again_expanded),
     _Command(("\\p",), "", "show the last statement", _print),
     _Command(
-        ("\\e", "\\edit", ".edit"), "[STATEMENT]", "change the last or a given statement in $EDITOR", _edit, "statement"
+        ("\\e", "\\edit", ".edit"),
+        "[STATEMENT]",
+        "edit the last statement, or a given one, in $EDITOR",
+        _edit,
+        "statement",
     ),
-    _Command(("\\watch",), "[SECONDS [RUNS]]", "run the last statement again and again, until Ctrl-C", _watch),
+    _Command(("\\watch",), "[SECONDS [RUNS]]", "run the last statement repeatedly until Ctrl-C", _watch),
     _Command(("\\i", "\\ir", ".read"), "FILE", "run the statements and commands of a file", _input, "file"),
     _Command(
         ("\\o", ".output"),
@@ -533,45 +558,45 @@ COMMANDS = (
         "file",
     ),
     _Command((".once",), "FILE | |COMMAND", "send the next result to a file or program", _once, "file"),
-    _Command(("\\n",), "[NAME [ARGUMENTS]]", "run a named query, or list them", _query, "query"),
-    _Command(("\\ns",), "NAME [QUERY]", "keep a query, or the last one, by name", _save, "query"),
-    _Command(("\\nd",), "NAME", "forget a named query", _forget, "query"),
-    _Command(("\\s", ".history"), "[NUMBER | TEXT]", "show what was typed, the newest last", _history),
-    _Command(("\\!", ".shell", ".system"), "[COMMAND]", "run a command of the system", _shell, "file"),
-    _Command(("\\cd", ".cd"), "[FOLDER]", "change the folder at which paths begin", _folder, "file"),
-    _Command(("\\echo", "\\qecho", ".print"), "[TEXT]", "say a text, in files that are run", _echo),
-    _Command(("\\open", "\\c", "\\connect", ".open"), "[PATH]", "work with another database", _open, "file"),
+    _Command(("\\n",), "[NAME [ARGUMENTS]]", "run a named query, or list the named queries", _query, "query"),
+    _Command(("\\ns",), "NAME [QUERY]", "save a query, or the last one, under a name", _save, "query"),
+    _Command(("\\nd",), "NAME", "delete a named query", _forget, "query"),
+    _Command(("\\s", ".history"), "[NUMBER | TEXT]", "show the history, newest last", _history),
+    _Command(("\\!", ".shell", ".system"), "[COMMAND]", "run a shell command", _shell, "file"),
+    _Command(("\\cd", ".cd"), "[FOLDER]", "change the working directory", _folder, "file"),
+    _Command(("\\echo", "\\qecho", ".print"), "[TEXT]", "print a text", _echo),
+    _Command(("\\open", "\\c", "\\connect", ".open"), "[PATH]", "open another database", _open, "file"),
     _Command(
         ("\\x",),
         "[on|off|auto]",
-        "show each row as lines of name and value; auto: where it is too wide",
+        "show one line per column; auto: only for wide results",
         _switch("expanded", "expanded display"),
         "switch",
     ),
     _Command(
-        ("\\timing", ".timer"), "[on|off]", "tell how long each statement took", _switch("timing", "timing"), "switch"
+        ("\\timing", ".timer"), "[on|off]", "show the duration of each statement", _switch("timing", "timing"), "switch"
     ),
     _Command(
         (".mode", "\\f"),
         "[FORMAT]",
-        "how results are shown: table, csv, tsv, json, jsonl, markdown",
+        "set the output format: table, csv, tsv, json, jsonl, markdown",
         _value("format", "the format"),
         "format",
     ),
     _Command(
         (".headers", ".header"),
         "[on|off]",
-        "whether csv and tsv name their columns",
+        "show a header row in csv and tsv",
         _switch("header", "the header"),
         "switch",
     ),
     _Command(
         (".maxrows", "\\maxrows"),
         "[N|all]",
-        "how many rows of a table are shown",
-        _value("max_rows", "the number of rows shown"),
+        "set the maximum number of table rows",
+        _value("max_rows", "the maximum number of table rows"),
     ),
-    _Command((".nullvalue", "\\null"), "[TEXT]", "what stands for NULL", _value("null", "the text for NULL")),
+    _Command((".nullvalue", "\\null"), "[TEXT]", "set the text shown for NULL", _value("null", "the text for NULL")),
     _Command(
         ("\\pager", ".pager"),
         "[on|off|auto|COMMAND]",
@@ -579,8 +604,8 @@ COMMANDS = (
         _value("pager", "the pager"),
         "switch",
     ),
-    _Command(("\\set", "\\pset", ".show"), "[NAME [VALUE]]", "change a setting, or list them", _set, "setting"),
-    _Command(("\\unset",), "NAME", "set a setting back", _unset, "setting"),
+    _Command(("\\set", "\\pset", ".show"), "[NAME [VALUE]]", "change a setting, or list the settings", _set, "setting"),
+    _Command(("\\unset",), "NAME", "reset a setting to its default", _unset, "setting"),
     _Command(
         ("\\h",),
         "[STATEMENT]",
@@ -588,6 +613,8 @@ COMMANDS = (
         _syntax,
         "topic",
     ),
-    _Command(("\\?", "\\help", ".help", "help", "?"), "[WORD]", "this help, or the part with a word", _help),
-    _Command(("\\q", ".quit", ".exit", "quit", "exit"), "", "leave", _leave),
+    _Command(
+        ("\\?", "\\help", ".help", "help", "?"), "[WORD]", "show this help, or the commands that match a word", _help
+    ),
+    _Command(("\\q", ".quit", ".exit", "quit", "exit"), "", "quit", _leave),
 )

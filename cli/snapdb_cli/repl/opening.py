@@ -31,11 +31,11 @@ def run(path: Path | None, diagnostics: Diagnostics, settings: Settings) -> Exit
     preferences, wrong = load(config_file()) if settings.config else (Preferences(), [])
     for complaint in wrong:
         diagnostics.say(complaint)
-    place = "a temporary database, removed when you leave" if path is None else str(path)
-    diagnostics.narrate(f"snapdb {__version__} on {place}{' (read only)' if settings.read_only else ''}")
+    place = "a temporary database, deleted on exit" if path is None else str(path)
+    diagnostics.narrate(f"snapdb {__version__} on {place}{' (read-only)' if settings.read_only else ''}")
     if path is not None and not settings.read_only and not path.exists() and path.absolute().parent.is_dir():
-        diagnostics.announce(f"{path} does not exist and is created")
-    diagnostics.narrate("Statements end with ; and \\? shows help, \\q leaves.")
+        diagnostics.announce(f"{path} does not exist, so a new database is created")
+    diagnostics.narrate("Statements end with ;. \\? shows help, and \\q quits.")
     entries = history()
     opening = _Opening(path, diagnostics, settings, preferences, entries)
     try:

@@ -85,28 +85,30 @@ def _preference(default: Any, read: Callable[[Any], Any], values: tuple[str, ...
 class Preferences:
     """Preferences for the prompt's behaviour and the appearance of results."""
 
-    format: str = _preference("table", _one_of(*_FORMATS), _FORMATS, "how results are shown")
-    null: str = _preference("NULL", _text, (), "what stands for NULL")
-    header: bool = _preference(True, _switch, _SWITCH, "whether csv and tsv name their columns")
-    max_rows: int | None = _preference(40, _rows, ("40", "all"), "rows of a table that are shown, or all")
-    times: str = _preference("seconds", _one_of(*_TIMES), _TIMES, "digits of times in tables: to the second, or all")
+    format: str = _preference("table", _one_of(*_FORMATS), _FORMATS, "output format")
+    null: str = _preference("NULL", _text, (), "text shown for NULL")
+    header: bool = _preference(True, _switch, _SWITCH, "header row of csv and tsv")
+    max_rows: int | None = _preference(40, _rows, ("40", "all"), "maximum number of table rows, or all")
+    times: str = _preference("seconds", _one_of(*_TIMES), _TIMES, "digits of times in tables: up to the second, or all")
     expanded: bool | None = _preference(
-        False, _switch_or_auto, (*_SWITCH, "auto"), "each row as lines of name and value; auto: where it is too wide"
+        False, _switch_or_auto, (*_SWITCH, "auto"), "one line per column; auto: only for wide results"
     )
-    timing: bool = _preference(False, _switch, _SWITCH, "tell how long each statement took")
+    timing: bool = _preference(False, _switch, _SWITCH, "show the duration of each statement")
     pager: str = _preference(
         "auto", _pager, (*_SWITCH, "auto", "less -SR"), "show long results in a pager: auto, on, off or a command"
     )
     confirm: bool = _preference(True, _switch, _SWITCH, "ask before DROP, EXPIRE and VACUUM")
-    prompt: str = _preference(
-        "snapdb", _text, ("snapdb",), "what stands before the mark of the prompt; {database} is its name"
+    prompt: str = _preference("snapdb", _text, ("snapdb",), "text before >; {database} is the name of the database")
+    keys: str = _preference("emacs", _one_of(*_KEYS), _KEYS, "key bindings: emacs or vi")
+    multiline: bool = _preference(True, _switch, _SWITCH, "if off, Enter runs the line, also without ;")
+    completion: str = _preference(
+        "tab", _one_of(*_COMPLETION), _COMPLETION, "completions appear at Tab, or while typing"
     )
-    keys: str = _preference("emacs", _one_of(*_KEYS), _KEYS, "keys of emacs or vi")
-    multiline: bool = _preference(True, _switch, _SWITCH, "a statement goes on until ;, off: Enter runs the line")
-    completion: str = _preference("tab", _one_of(*_COMPLETION), _COMPLETION, "offered at Tab, or while typing")
-    suggestions: bool = _preference(True, _switch, _SWITCH, "show the rest of what was typed before in grey")
-    toolbar: bool = _preference(True, _switch, _SWITCH, "a line at the bottom with the database and the transaction")
-    style: str = _preference("default", _one_of(*_STYLES), _STYLES, "colours of what is typed")
+    suggestions: bool = _preference(True, _switch, _SWITCH, "suggest input from the history, in grey")
+    toolbar: bool = _preference(
+        True, _switch, _SWITCH, "a toolbar at the bottom with the database and the transaction state"
+    )
+    style: str = _preference("default", _one_of(*_STYLES), _STYLES, "syntax colours of the input")
 
     def changed(self, name: str, given: Any) -> Self:
         """Return the preferences with one of them changed.
@@ -119,13 +121,13 @@ class Preferences:
         """
         preference = PREFERENCES.get(name)
         if preference is None:
-            hint = did_you_mean(name, PREFERENCES) or f"; there are {', '.join(PREFERENCES)}"
-            raise ValueError(f"there is no setting {name}{hint}")
+            hint = did_you_mean(name, PREFERENCES) or f"; the settings are {', '.join(PREFERENCES)}"
+            raise ValueError(f"setting {name} does not exist{hint}")
         try:
             value = preference.read(given)
         except (ValueError, KeyError, TypeError):
             takes = ", ".join(preference.values) or "text in quotes"
-            raise ValueError(f"{name} cannot be {given!r}; it takes {takes}") from None
+            raise ValueError(f"{name} cannot be {given!r}; the values are {takes}") from None
         return replace(self, **{name: value})
 
 
@@ -164,7 +166,7 @@ def load(path: Path) -> tuple[Preferences, list[str]]:
     except FileNotFoundError:
         return Preferences(), []
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        return Preferences(), [f"{path} cannot be read, so the defaults count: {error}"]
+        return Preferences(), [f"cannot read {path}, so the defaults apply: {error}"]
     preferences, wrong = Preferences(), []
     for name, value in given.items():
         try:
@@ -218,13 +220,13 @@ class NamedQueries:
     def _load(self, name: str) -> str:
         known = self.texts()
         if name not in known:
-            hint = did_you_mean(name, known) or ("; \\n lists them" if known else "; \\ns NAME QUERY keeps one")
+            hint = did_you_mean(name, known) or ("; \\n lists them" if known else "; \\ns NAME QUERY saves one")
             raise ValueError(f'no query is named "{name}"{hint}')
         return known[name]
 
     def _file(self, name: str) -> Path:
         if not _NAME.fullmatch(name):
-            raise ValueError(f'"{name}" does not do as the name of a query; take letters, digits, _ and -')
+            raise ValueError(f'"{name}" is not a valid name for a query; use letters, digits, _ and -')
         return self._folder / f"{name}.sql"
 
 

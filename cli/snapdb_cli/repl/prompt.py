@@ -164,7 +164,7 @@ class _Shared(FileHistory):
 
 _STATES = {"idle": "", "open": "*", "failed": "!"}
 """The mark next to the prompt by transaction state."""
-_STATE_NOTES = {"idle": "", "open": " · transaction open", "failed": " · transaction failed, ROLLBACK ends it"}
+_STATE_NOTES = {"idle": "", "open": " · transaction open", "failed": " · transaction aborted, write ROLLBACK"}
 
 
 class _Host(Protocol):
@@ -219,7 +219,7 @@ def _before(host: _Host) -> StyleAndTextTuples:
 def _toolbar(host: _Host) -> str:
     wanted = host.preferences
     shown = [
-        " · each row as lines" if wanted.expanded else "",
+        " · expanded" if wanted.expanded else "",
         " · timing" if wanted.timing else "",
         f" · {wanted.format}" if wanted.format != "table" else "",
     ]

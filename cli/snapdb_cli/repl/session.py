@@ -100,7 +100,7 @@ class ReplSession:
         """Return whether the prompt can end. Asks the user if a transaction is open."""
         if self._ask is None or self.state() != "open" or not self.preferences.confirm:
             return True
-        return self._ask("a transaction is open; leave, and roll it back?")
+        return self._ask("a transaction is open; roll it back and quit?")
 
     def say(self, text: str) -> None:
         """Write a message to stderr."""
@@ -155,7 +155,7 @@ class ReplSession:
         if self._files and not path.is_absolute():
             path = self._files[-1].parent / path
         if path in self._files:
-            raise ValueError(f"{given} runs itself; take its \\i out")
+            raise ValueError(f"{given} runs itself; remove its \\i command")
         text = path.read_text(encoding="utf-8-sig")
         self._files.append(path)
         try:
@@ -197,7 +197,7 @@ class ReplSession:
         """
         program = target.startswith("|")
         if program and self._pager is None:
-            raise ValueError("results go to a program only from a prompt")
+            raise ValueError("results can be sent to a program only at a prompt")
         file = Path(target).expanduser() if target and not program else None
         try:
             of_file = format_of(None, file)
@@ -273,7 +273,7 @@ def _drop(database: Database, statement: Drop) -> str | None:
         return None  # no object has that name
     kind = statement.kind.lower()
     names = sorted(f"{type(d).__name__.removeprefix('Property').lower()} {d.name}" for d in plan.dependants)
-    also = f", and with it {_listed(names)}" if names else ""
+    also = f" and its dependents ({_listed(names)})" if names else ""
     return f"drop {kind} {plan.target.name}{also}?"
 
 
@@ -286,7 +286,7 @@ def _expire(database: Database, statement: ExpireSnapshots) -> str | None:
 def _vacuum(database: Database, statement: Vacuum) -> str | None:
     rows = [row for row in _rows(database, replace(statement, dry_run=True)) if row["action"] != "keep"]
     size = sum(row["bytes"] or 0 for row in rows)
-    return f"merge or remove {counted(len(rows), 'thing')}, {size:,} bytes?" if rows else None
+    return f"merge or remove {counted(len(rows), 'item')}, {size:,} bytes?" if rows else None
 
 
 def _rows(database: Database, statement: Statement) -> list[dict[str, Any]]:
