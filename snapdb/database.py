@@ -458,7 +458,7 @@ class Database:
             BindError: A table, graph or snapshot already has this name.
         """
         if kind := self._session.catalog().kind_of(name):
-            raise BindError(f'{kind} "{name}" already exists; register the data by another name', code="exists")
+            raise BindError(f'{kind} "{name}" already exists; register the data under another name', code="exists")
         self._session.sources[name] = as_source(data)
 
     def names(self) -> Vocabulary:

@@ -44,7 +44,7 @@ def _data_module() -> Any:
             if not name.startswith(f"{error.name}"):
                 raise
     raise InputError(
-        "snapdb.lightning needs lightning or pytorch_lightning, which are not installed: pip install "
+        "snapdb.lightning needs lightning or pytorch_lightning, but neither is installed: pip install "
         "'snapdb[lightning]'",
         code="package-missing",
     )
@@ -126,8 +126,9 @@ class StageLoader(Iterable[Any]):
         self._taken, here = 0, self.stream.sharing.world_size
         if state["consumed"] and state.get("ranks", here) != here:
             raise InputError(
-                f"this checkpoint was saved in mid-epoch on {state['ranks']} ranks, but here are {here}, and Lightning "
-                "counts the batches of one rank; use the same number of ranks, or a checkpoint of an epoch's end",
+                f"this checkpoint was saved in mid-epoch on {state['ranks']} ranks, but there are {here} now, and "
+                "Lightning counts the batches of one rank; use the same number of ranks, or a checkpoint from the "
+                "end of an epoch",
                 code="stream-state",
             )
 
@@ -252,7 +253,7 @@ class SnapDataModule(LightningDataModule):
     def _evaluated(self, stage: str) -> StageLoader:
         if self.seeds[stage] is None:
             raise InputError(
-                f"the data module has no {stage} seeds; write SnapDataModule(…, {stage}=…), a SELECT or ids",
+                f"the data module has no {stage} seeds; pass {stage}=…, a SELECT or ids, to SnapDataModule",
                 code="no-seeds",
             )
         return self._loader(stage, lambda: 0)

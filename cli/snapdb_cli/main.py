@@ -198,15 +198,15 @@ def _check_database(ctx: click.Context, database: Path | None, read_only: bool) 
     """Raise UsageError for likely mistakes, because a misspelt or misplaced command must not create a database."""
     if database is None:
         if read_only:
-            raise click.UsageError("--read-only needs a database to read", ctx)
+            raise click.UsageError("--read-only requires a database", ctx)
         return
     group = ctx.command
     assert isinstance(group, click.Group)
     meant = difflib.get_close_matches(str(database), group.commands, n=1, cutoff=0.75)
     if meant and not database.exists():
         raise click.UsageError(
-            f"{str(database)!r} is not a database; to run the command write {meant[0]!r} first, "
-            f"to create a database of that name write ./{database}",
+            f"{str(database)!r} is not a database; to run the command, write {meant[0]!r} first; to create a "
+            f"database of that name, write ./{database}",
             ctx,
         )
 
@@ -214,9 +214,9 @@ def _check_database(ctx: click.Context, database: Path | None, read_only: bool) 
 def _check_prompt(output: Path | None, header: bool) -> None:
     """Raise UsageError for options that the prompt replaces with commands."""
     if output is not None:
-        raise click.UsageError("-o needs statements of -c, -f or stdin; at the prompt write \\o FILE")
+        raise click.UsageError("-o requires statements from -c, -f or stdin; at the prompt, write \\o FILE")
     if not header:
-        raise click.UsageError("--no-header needs statements of -c, -f or stdin")
+        raise click.UsageError("--no-header requires statements from -c, -f or stdin")
 
 
 def _open_what_is_closed() -> None:

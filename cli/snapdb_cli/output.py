@@ -215,8 +215,8 @@ def _check(field: pa.Field) -> None:
         pq.write_table(pa.table({field.name: pa.array([], field.type)}), pa.BufferOutputStream())
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
         raise InputError(
-            f"parquet has no type for column {field.name} ({type_name(field.type)}); cast it, e.g. to VARCHAR, or take "
-            "--format arrow",
+            f"parquet has no type for column {field.name} ({type_name(field.type)}); cast it, e.g. to VARCHAR, "
+            "or use --format arrow",
             code="output-format",
         ) from error
 
@@ -321,13 +321,14 @@ class Output:
     def _check_binary(self) -> None:
         if self.terminal:
             raise InputError(
-                f"{self.format} is for programs and stdout is a terminal; send it to a file (-o FILE, > FILE) or "
-                f"choose one of {', '.join(('table', *_TEXTUAL))}",
+                f"{self.format} is a binary format, and stdout is a terminal; write it to a file (-o FILE, > FILE), "
+                f"or choose one of {', '.join(('table', *_TEXTUAL))}",
                 code="output-format",
             )
         if self._written:
             raise InputError(
-                f"{self.format} holds one result, and this is another; write each to a file of its own, or take jsonl",
+                f"{self.format} can hold only one result, but there is another one; write each result to a separate "
+                "file, or use jsonl",
                 code="output-format",
             )
 

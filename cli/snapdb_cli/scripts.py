@@ -82,7 +82,7 @@ def check_parameters(values: Mapping[str, Value], parsed: Iterable[ScriptStep]) 
     for mark in named:
         name = mark.removeprefix("$")
         if not _PARAMETER.fullmatch(name):
-            raise click.UsageError(f"{mark} has no value on the command line; write $name, and --param name=value")
+            raise click.UsageError(f"{mark} has no value on the command line; write $name, and pass --param name=value")
         if name not in values:
             close = difflib.get_close_matches(name, list(values), n=1)
             hint = f" (did you mean {close[0]}?)" if close else ""

@@ -148,7 +148,7 @@ def _edge_weights(reading: Reading, name: str, column: str) -> Float64s:
             where = f"of {name} in snapshot {reading.snapshot.name}"
             edges = counted(count, f"edge {where} has", f"edges {where} have")
             raise DataError(
-                f"{edges} NULL as {column} (e_id {shown}), the weight of edges; set a weight, or delete them",
+                f"{edges} NULL in the weight column {column} (e_id {shown}); set a weight, or delete them",
                 code="bad-weight",
             )
     return weights
@@ -161,8 +161,8 @@ def _destination_weights(reading: Reading, link: Link, column: str) -> Float64s:
     weights = _vertex_weights(reading, link.edge.destination, column)
     if weights.size and not weights.any():
         raise DataError(
-            f"no vertex of {link.edge.destination} has a {column} above 0, so it cannot weight "
-            "negatives; correct it, or choose another column",
+            f"no vertex of {link.edge.destination} has a {column} above 0, so the column cannot weight "
+            "negatives; correct the values, or choose another column",
             code="bad-negatives",
         )
     return weights
@@ -182,8 +182,8 @@ def _vertex_weights(reading: Reading, name: str, column: str) -> Float64s:
         shown = ", ".join(f"{key}: {weights[i]}" for key, i in zip(keys, wrong.tolist(), strict=False))
         vertices = counted(wrong.size, f"vertex of {name} has", f"vertices of {name} have")
         raise DataError(
-            f"{vertices} an invalid weight {column} ({shown}; nan is NULL): weights of negatives must be "
-            "finite, and 0 or more; correct them, or choose another column",
+            f"{vertices} an invalid weight in {column} ({shown}; nan means NULL): weights of negatives must be "
+            "finite and not negative; correct them, or choose another column",
             code="bad-negatives",
         )
     return weights

@@ -171,7 +171,7 @@ def _choice(plan: CreateSnapshotPlan, shape: EdgeShape) -> Encoding:
         return shape.choose_encoding(plan.layout, cheapest=plan.cheapest)
     except BindError as error:
         if plan.refreshes:
-            unfit = f"snapshot {plan.name} was created WITH (layout = '{plan.layout}'), which does not fit any more"
+            unfit = f"snapshot {plan.name} was created WITH (layout = '{plan.layout}'), which is no longer possible"
             error.message = f"{unfit}: {error.message}, in CREATE OR REPLACE SNAPSHOT {plan.name} …"
         raise
 

@@ -164,7 +164,7 @@ def check_vertices(session: SqlSession, data: VertexData, new: str | None = None
     (nulls,) = session.rows(f"SELECT count(*) FROM ({rows}) WHERE {missing}")[0]
     if nulls:
         raise DataError(
-            f"{_having(nulls, 'row', element)} NULL as key ({', '.join(element.key)}); "
+            f"{_having(nulls, 'row', element)} a NULL key ({', '.join(element.key)}); "
             f"delete them: DELETE FROM {element.table} WHERE {element.key[0]} IS NULL",
             code="null-key",
         )
@@ -254,10 +254,10 @@ def _check_times(session: SqlSession, rows: VertexRows | EdgeRows, query: str) -
     static = f" AND {quote(column.name)} IS NOT NULL" if element.nulls_static else ""
     (nulls,) = session.rows(f"SELECT count(*) FROM ({query}) WHERE {time} IS NULL{static}")[0]
     if nulls:
-        what = "infinity" if element.nulls_static else "NULL or infinity"
+        what = "an infinite" if element.nulls_static else "a NULL or infinite"
         more = "" if element.nulls_static else ", or write NULLS STATIC in the graph"
         raise DataError(
-            f"{_having(nulls, 'row', element)} {what} as event time ({column.name}); delete them, or set a time{more}",
+            f"{_having(nulls, 'row', element)} {what} event time ({column.name}); delete them, or set a time{more}",
             code="no-event-time",
         )
     end = rows.end if isinstance(rows, EdgeRows) else None
@@ -267,7 +267,7 @@ def _check_times(session: SqlSession, rows: VertexRows | EdgeRows, query: str) -
         (wrong,) = session.rows(f"SELECT count(*) FROM ({query}) WHERE {before}")[0]
         if wrong:
             raise DataError(
-                f"{_having(wrong, 'row', element)} an end before the start ({end.name} < {column.name}); "
+                f"{_having(wrong, 'row', element)} an end time before the start time ({end.name} < {column.name}); "
                 "swap the times, or delete them",
                 code="ends-before-it-begins",
             )

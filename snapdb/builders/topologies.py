@@ -282,9 +282,8 @@ def _removed(
     late = _at(patch.rows, find_ids(patch.rows.edge_id, missing), patch.nodes)
     if late.edge_id.size < missing.size:
         raise CorruptError(
-            f"{counted(missing.size - late.edge_id.size, 'edge')} of {before.rows.element.name} to be removed from a "
-            "topology "
-            "that does not contain them; CHECK DATABASE lists the file",
+            f"{counted(missing.size - late.edge_id.size, 'edge')} of {before.rows.element.name} must be removed "
+            "from a topology that does not contain them; CHECK DATABASE lists the file",
             code="damaged-snapshot",
         )
     return _joined(edges, late), ids.size

@@ -75,13 +75,13 @@ class Catalog:
 
     def sampler(self, name: str) -> Sampler:
         """Return the sampler with this name, or raise BindError."""
-        hint = f"; {name} is a snapshot, write SAMPLE FROM {name}" if name.lower() in self.snapshots else None
+        hint = f"; {name} is a snapshot: write SAMPLE FROM {name}" if name.lower() in self.snapshots else None
         return _find("sampler", self.samplers, name, hint)
 
     def cache(self, name: str) -> Cache:
         """Return the cache with this name, or raise BindError."""
         is_sampler = name.lower() in self.samplers
-        hint = f"; {name} is a sampler, write CREATE CACHE {name} ON SAMPLER {name}" if is_sampler else None
+        hint = f"; {name} is a sampler: write CREATE CACHE {name} ON SAMPLER {name}" if is_sampler else None
         return _find("cache", self.caches, name, hint)
 
     def task(self, name: str) -> Task:
@@ -106,7 +106,7 @@ class Catalog:
         other = self.kind_of(name)
         hint = self._other_kind(kind, other, name) if other else _near(name, known)
         if kind == "snapshot" and not other and name.lower() in self.samplers:
-            hint = f"; {name} is a sampler, write SAMPLE USING {name}"
+            hint = f"; {name} is a sampler: write SAMPLE USING {name}"
         raise BindError(f'{kind} "{name}" does not exist{hint}', code=f"unknown-{kind}")
 
     def _other_kind(self, kind: str, other: str, name: str) -> str:
@@ -117,9 +117,9 @@ class Catalog:
                 return f"; {name} is a snapshot, which is read-only: change its tables ({_tables_of(graph)})"
             case "table", "graph":
                 graph = self.graphs[name.lower()]
-                return f"; {name} is a property graph, its tables are {_tables_of(graph)}"
+                return f"; {name} is a property graph, whose tables are {_tables_of(graph)}"
             case "snapshot", "graph":
-                return f"; {name} is a property graph, create a snapshot: CREATE SNAPSHOT s OF {name}"
+                return f"; {name} is a property graph; create a snapshot of it: CREATE SNAPSHOT s OF {name}"
             case "graph", "snapshot":
                 return f"; {name} is a snapshot of graph {self.snapshots[name.lower()].graph.name}"
         return f"; {name} is a {'property graph' if other == 'graph' else other}"

@@ -139,7 +139,7 @@ def _decide_start(task: Task, was: int, awake_since: int, now: int, busy: str | 
         was: The time up to which its fire times are settled.
         awake_since: The time since which a scheduler has led without a gap.
         now: The current time.
-        busy: The reason why no run of the task can start now, as in "still went", or None if one can.
+        busy: The reason why no run of the task can start now, as in "was still running", or None if one can.
         free: Whether a worker is free for one more run.
     """
     decision = decide(task.schedule, task.catch_up, was, awake_since, now)
@@ -149,7 +149,7 @@ def _decide_start(task: Task, was: int, awake_since: int, now: int, busy: str | 
         if busy is not None and task.overlap == "skip" and moment >= awake_since:
             missed.append((moment, f"the previous run {busy}, and overlap = skip"))
         elif busy is None and free:
-            run, busy = moment, "had yet to begin"
+            run, busy = moment, "had not started yet"
         else:
             considered = moment - 1
             break
@@ -177,7 +177,7 @@ _LISTED = 5
 _MOST = 30.0
 """The maximum number of seconds between attempts to write after a disk error."""
 
-_GOES_ON, _WAITS = "still went", "waited for its next attempt"
+_GOES_ON, _WAITS = "was still running", "was waiting for its next attempt"
 """Reasons why a task is busy, for the log of fire times that are missed because of it."""
 
 _Key = tuple[int, int, int]

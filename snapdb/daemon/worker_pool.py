@@ -247,7 +247,9 @@ class WorkerPool:
                 self._log.warn("run.stopped", **job.names(), how="killed", why="it did not stop")
                 reason = job.stop_reason or "its timeout"
                 job.deadline, job.state = None, "failed" if job.stop_reason else "timeout"
-                job.killed = f"it was stopped ({reason}) and, as it did not stop in {self._intervals.kill:g} s, killed"
+                job.killed = (
+                    f"it was asked to stop ({reason}), did not stop within {self._intervals.kill:g} s, and was killed"
+                )
                 worker.kill()
         self._retire_idle(now)
         over, self._over = self._over, []

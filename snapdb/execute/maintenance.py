@@ -205,7 +205,9 @@ def set_retention(plan: SetRetentionPlan, context: ExecutionContext) -> Rows:
                 f"graph {graph.name} was dropped concurrently; nothing was changed", code="graph-moved"
             )
     if retention is None:
-        return Outcome(f"graph {graph.name} has no retention any more: its snapshots are kept until they are dropped")
+        return Outcome(
+            f"graph {graph.name} no longer has retention rules; its snapshots are kept until they are dropped"
+        )
     return Outcome(f"graph {graph.name} keeps {retention}; {_now(context, graph.name, retention)}")
 
 
@@ -217,7 +219,7 @@ def _now(context: ExecutionContext, graph: str, retention: Retention) -> str:
     if not going:
         return "no snapshot expires yet"
     go = f"{counted(going, 'snapshot')} {'expires' if going == 1 else 'expire'}"
-    return f"{go} after the next run of a task, or by EXPIRE SNAPSHOTS OF {quote_odd(graph)} BY RETENTION"
+    return f"{go} after the next run of a task, or with EXPIRE SNAPSHOTS OF {quote_odd(graph)} BY RETENTION"
 
 
 def _retained(
@@ -264,7 +266,7 @@ def apply_retentions(context: ExecutionContext) -> list[str]:
         return [f"retention is postponed to the next run: {error.message}"]
     lines = [line for graph in catalog.retentions if (line := _line(_of(decisions, graph), done))]
     if deleted:
-        lines.append(f"removed the files of {counted(deleted, 'expired snapshot')}, which have no readers any more")
+        lines.append(f"removed the files of {counted(deleted, 'expired snapshot')}, which no longer have readers")
     if shared:
         lines.append(
             f"removed {counted(shared, 'shared directory', 'shared directories')}, which no snapshot uses any more"

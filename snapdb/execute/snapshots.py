@@ -156,7 +156,7 @@ def refresh_snapshot(plan: RefreshPlan, context: ExecutionContext) -> Rows:
     counts = f"{counted(snapshot.nodes, 'node')}, {counted(snapshot.edges, 'edge')} ({snapshot.form})"
     known = context.catalog.graphs.get(plan.create.graph.name.lower())
     older = known is not None and any(e not in known.elements for e in plan.create.graph.elements)
-    hint = f"graph {snapshot.graph.name} was replaced since; CREATE OR REPLACE SNAPSHOT uses the new graph"
+    hint = f"graph {snapshot.graph.name} has since been replaced; CREATE OR REPLACE SNAPSHOT uses the new graph"
     parts = [f"snapshot {snapshot.name}: {moved}", counts, works, hint if older else ""]
     return Outcome("; ".join(part for part in parts if part))
 

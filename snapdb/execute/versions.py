@@ -23,7 +23,7 @@ def begin(_: BeginPlan, context: ExecutionContext) -> Rows:
     """Run BEGIN: open a transaction at the head."""
     yield from ()
     context.transactions.begin(context.catalog)
-    return Outcome(f"transaction begun at version {context.catalog.version}")
+    return Outcome(f"transaction started at version {context.catalog.version}")
 
 
 def commit(plan: CommitPlan, context: ExecutionContext) -> Rows:

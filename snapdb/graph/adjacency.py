@@ -208,7 +208,8 @@ def open_incoming(root: Path, directory: Path, index: int, edge: EdgeLayout, nod
         return replace(whole, rows=rows._replace(live=live_arrays(words)))
     if edge.form != "full":
         raise CorruptError(
-            f"the manifest of a snapshot is damaged: an edge type has the encoding {edge.form!r}; create it again",
+            f"the manifest of a snapshot is damaged: an edge type has the unknown encoding {edge.form!r}; "
+            "create it again",
             code="damaged-snapshot",
         )
     return whole

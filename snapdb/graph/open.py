@@ -171,9 +171,7 @@ def _opened(catalog_db: CatalogDb, snapshot: Snapshot, opens: Callable[[str], bo
     try:
         # The snapshot may have been dropped after its row was read and before the lease was acquired.
         if lease.missing and not catalog_db.rows("SELECT 1 FROM snapshots WHERE id = ?", (snapshot.id,)):
-            raise CorruptError(
-                f"{lease.missing[0]} does not exist any more; create the snapshot again", code="missing-file"
-            )
+            raise CorruptError(f"{lease.missing[0]} no longer exists; create the snapshot again", code="missing-file")
         return OpenSnapshot(_view(db_dir, snapshot, directory, layout, maps, reverse, opens), maps, lease)
     except BaseException:
         lease.release()

@@ -150,7 +150,8 @@ def to_pyg(batch: Batch) -> Any:
     """
     if batch.layout == "BLOCKS":
         raise InputError(
-            "to_pyg() does not support LAYOUT BLOCKS: it repeats nodes at every hop, and PyG would sum over all hops; "
+            "to_pyg() does not support LAYOUT BLOCKS, because blocks repeat nodes at every hop, and PyG would "
+            "sum over all hops; "
             "call to_blocks(), or sample with LAYOUT NODES",
             code="not-for-pyg",
         )
@@ -206,7 +207,7 @@ def _add_columns(store: Any, batch: Batch) -> None:
     """Add the seed query's other columns to the store of the seeds' type."""
     if clash := [name for name in batch.seed_columns if name in store]:
         raise InputError(
-            f"column {clash[0]!r} of SEEDS has the name of a feature in PyG's batch; select it AS another name",
+            f"column {clash[0]!r} of SEEDS has the same name as a feature in PyG's batch; rename it with AS",
             code="not-for-pyg",
         )
     _fill(store, batch.seed_columns)

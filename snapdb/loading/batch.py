@@ -24,7 +24,7 @@ _K = TypeVar("_K")
 _OPTIONAL = ("y", "seed_time", "edge_label_index", "edge_label", "src_index", "dst_pos_index", "dst_neg_index")
 """Fields that are a tensor or None."""
 _NO_X = "x is declared by FEATURES (… AS x) of a vertex table in CREATE PROPERTY GRAPH"
-NO_SEED_COLUMN = "seeds have the further columns that SEEDS returns after the key, other than seed_time and y"
+NO_SEED_COLUMN = "seeds have the columns that SEEDS returns after the key, other than seed_time and y"
 _NO_AGE = "edges have an age if their table has EVENT TIME in CREATE PROPERTY GRAPH, and the sampler TEMPORAL"
 NO_TREES = "each node belongs to the tree of one seed if the sampler has TEMPORAL"
 _NO_EDGE_ATTR = "edge_attr is declared by FEATURES (… AS edge_attr) of an edge table in CREATE PROPERTY GRAPH"
@@ -354,7 +354,8 @@ class _Age:
 def _collated(batches: list[Batch], **_: Any) -> None:
     """Raise an error, because a DataLoader with a batch_size would collate several batches into one."""
     raise InputError(
-        "DataLoader must not collate batches, because each one is complete and has the number of seeds of BATCH; "
+        "DataLoader must not collate batches, because each batch is complete, with the number of seeds "
+        "that BATCH specifies; "
         "write DataLoader(…, batch_size=None)",
         code="collate",
     )

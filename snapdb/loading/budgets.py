@@ -50,17 +50,17 @@ class MemoryBudget:
         """
         self._batch, self._scratch = max(self._batch, batch), max(self._scratch, scratch)
         if self.limit is not None and batch + scratch > self.limit:
-            parts = f"({_said(batch)}, and {_said(scratch)} for the scratch of its thread)"
+            parts = f"({_said(batch)}, and {_said(scratch)} for its thread's scratch memory)"
             # Scratch is allocated before the first batch is built.
             takes = (
                 f"{_said(batch + scratch)} {parts}"
                 if batch
-                else f"at least {_said(scratch)} for the scratch of its thread"
+                else f"at least {_said(scratch)} for its thread's scratch memory"
             )
             raise InputError(
                 f"the memory limit of the stream is {_said(self.limit)}, but a batch needs {takes}; increase memory, "
                 "or make "
-                "batches smaller by BATCH, FANOUT or NEGATIVES",
+                "batches smaller with BATCH, FANOUT or NEGATIVES",
                 code="memory",
             )
 
@@ -123,8 +123,8 @@ def enough_memory(epoch: int, index: int) -> Iterator[None]:
             raise
         reason = str(error).partition("\n")[0]
         raise InputError(
-            f"batch {index} of epoch {epoch} does not fit into memory{f' ({reason})' if reason else ''}; make "
-            "batches smaller by BATCH, FANOUT or NEGATIVES",
+            f"batch {index} of epoch {epoch} does not fit in memory{f' ({reason})' if reason else ''}; make "
+            "batches smaller with BATCH, FANOUT or NEGATIVES",
             code="memory",
         ) from error
 

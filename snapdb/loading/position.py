@@ -139,15 +139,15 @@ def loaded(
         InputError: The state belongs to another stream or another DataLoader worker, or is not a state.
     """
     if not isinstance(state, Mapping):
-        raise _refused(f"the state of a stream must be a result of state_dict(), found {state!r:.60}")
+        raise _refused(f"the state of a stream must be a value that state_dict() returned, found {state!r:.60}")
     said = {**_LATER, **state}
     for name, here in expected.items():
         if name not in said:
-            raise _refused(f"the state of a stream must be a result of state_dict(), but it has no {name!r}")
+            raise _refused(f"the state of a stream must be a value that state_dict() returned, but it has no {name!r}")
         if said[name] != here:
             raise _refused(
-                f"this state is of another stream: its {name} is {said[name]!r}, but here {here!r}; "
-                f"open the stream with the same arguments, or start again{_going_on(name, said, here)}"
+                f"this state is from another stream: its {name} is {said[name]!r}, but {here!r} here; open the "
+                f"stream with the same arguments, or start again{_going_on(name, said, here)}"
             )
     # States of older releases have `world_size`, because each rank counted its own batches.
     epoch, consumed, ranks = state.get("epoch"), state.get("consumed"), state.get("world_size", 1)
@@ -172,9 +172,9 @@ def _going_on(name: str, said: Mapping[str, Any], here: Any) -> str:
     if not _epoch(epoch := said.get("epoch")):
         return ""
     if not said.get("consumed"):
-        return f"; the snapshot was published again since: set_epoch({epoch}) starts that epoch on the new version"
+        return f"; the snapshot has since been published again: set_epoch({epoch}) starts that epoch on the new version"
     return (
-        f"; the snapshot was published again since, and the rest of epoch {epoch} is lost: set_epoch({epoch + 1}) "
+        f"; the snapshot has since been published again, and the rest of epoch {epoch} is lost: set_epoch({epoch + 1}) "
         "starts the next epoch on the new version"
     )
 
@@ -187,9 +187,9 @@ def _taken(of: Any, worker: Mapping[str, int] | None) -> int:
         raise _refused(f"this state is damaged: its worker is {of!r}")
     if worker is None or {**worker, "taken": of["taken"]} != of:
         raise _refused(
-            f"this state is of {_named(of)}, but here is {_named(worker)}; load it with the same number of workers "
+            f"this state is from {_named(of)}, but this is {_named(worker)}; load it with the same number of workers "
             "and ranks, "
-            "or save stream.state_dict(consumed=…) in the loop, which fits any number of them"
+            "or save stream.state_dict(consumed=…) in the loop, which works with any number of them"
         )
     return int(of["taken"])
 

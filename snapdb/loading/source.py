@@ -165,7 +165,7 @@ class StreamOptions:
             raise ValueError(
                 f"follow=True supports one process, found {self.sharing.world_size} ranks, "
                 "which might read different publications; call stream.renew() in each rank after a barrier, and "
-                "compare stream.published.id over the ranks before the epoch"
+                "compare stream.published.id across the ranks before the epoch"
             )
 
     def of(self, source: StreamSource) -> StreamOptions:

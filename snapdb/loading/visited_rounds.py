@@ -140,8 +140,8 @@ class VisitedRounds:
             while window not in self._windows:
                 if window < self._last:
                     raise InputError(
-                        "SCOPE VISITED needs batches in order, but another iteration of this stream "
-                        "has advanced to later ones; open a stream for each iteration",
+                        "SCOPE VISITED samples batches in order, but another iteration of this stream is ahead; "
+                        "open one stream per iteration",
                         code="batches-in-order",
                     )
                 if self._failed:
@@ -192,8 +192,8 @@ def check_any_order(spec: SampleSpec, what: str) -> None:
     """
     if spec.in_order:
         raise InputError(
-            f"{what} needs batches by number, but under SCOPE VISITED a batch depends on those before it; "
-            "iterate over the stream, or write SCOPE ALL, which allows access to any batch",
+            f"{what} accesses batches by number, but under SCOPE VISITED each batch depends on the previous "
+            "ones; iterate over the stream, or write SCOPE ALL, which allows access to any batch",
             code="batches-in-order",
         )
 
@@ -243,14 +243,14 @@ def _unpacked(saved: Any, nodes: Mapping[tuple[Relation, int], int]) -> tuple[in
         expected = {(*relation.edge, relation.direction, slot): (relation, slot) for relation, slot in nodes}
         # The state may be from an edited file, or from a graph that has changed since.
         if not isinstance(window, int) or not 0 < window < 2**31 or texts.keys() != expected.keys():
-            raise ValueError("it has other rows")
+            raise ValueError("its rows differ")
         if saved["checksum"] != _checksum(window, saved["rounds"]):
             raise ValueError("its checksum differs")
         return window, {rows: _values(texts[name], nodes[rows], window) for name, rows in expected.items()}
     except (KeyError, TypeError, ValueError, RecursionError, zlib.error) as error:
         raise InputError(
-            f"the rounds of this state are damaged ({error}); leave 'visits' out of it, and the batches before are "
-            "sampled again",
+            f"the rounds of this state are damaged ({error}); remove 'visits' from it, and the previous batches "
+            "are sampled again",
             code="stream-state",
         ) from error
 
@@ -272,5 +272,5 @@ def _values(text: str, nodes: int, window: int) -> Int32s:
     plain = inflate.decompress(base64.b64decode(text, validate=True), 4 * nodes + 1)
     values = np.frombuffer(plain, "<i4").astype(np.int32)
     if values.size != nodes or (nodes and not 0 <= int(values.min()) <= int(values.max()) <= window):
-        raise ValueError(f"rounds of {nodes} rows from 0 to {window} are expected")
+        raise ValueError(f"expected rounds of {nodes} rows from 0 to {window}")
     return values

@@ -237,7 +237,7 @@ class _SnapMagics:
             return parse(text)
         except ParseError as error:
             if len(text.split()) == 1:
-                error.message += f"; to create a database of that name write %snap ./{text}"
+                error.message += f"; to create a database of that name, write %snap ./{text}"
             raise
 
     def _result(self, database: Database, statement: Statement, parameters: Mapping[str, Any]) -> Result:

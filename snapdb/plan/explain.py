@@ -56,7 +56,7 @@ def _bind_explain(statement: Explain, context: BindContext) -> ExplainPlan:
     inner = statement.statement
     if isinstance(inner, RefreshSnapshot) and inner.dry_run:
         raise BindError(
-            "EXPLAIN and DRY RUN cannot be combined, as neither executes the statement; keep one of them",
+            "EXPLAIN and DRY RUN cannot be combined, because neither executes the statement; keep one of them",
             span=inner.span,
             code="explained-twice",
         )

@@ -154,7 +154,7 @@ def _wrong_types(
     roles += [(name, "an event time", SqlType.is_event_time) for name in times if name is not None]
     yield from _wrong_roles(table, columns, roles)
     if len({SqlType(columns[name].type).time_unit() for name in times if name is not None}) > 1:
-        yield f"the event times of {element.name} are integers and timestamps"
+        yield f"the event times of {element.name} are partly integers and partly timestamps"
 
 
 def _feature_roles(spec: FeatureSpec) -> list[_Role]:

@@ -112,7 +112,7 @@ def check_foreign_path(own: Path, path: str, span: Span | None) -> None:
     """Raise InputError if a path or glob matches a file of the database at `own`."""
     if _leads_into(path, os.path.realpath(own)):
         raise InputError(
-            f"'{path[:80]}' leads to files of this database, which only snapdb may open; query its tables, use other "
+            f"'{path[:80]}' refers to files of this database, which only snapdb may open; query its tables, use other "
             "files, or copy the database with BACKUP DATABASE",
             span=span,
             code="own-file",

@@ -191,14 +191,14 @@ def _event_time(table: Table, clause: EventTime | None) -> tuple[str, ...]:
         place = clause.columns[1].span
         if start == end:
             raise BindError(
-                f'column "{end.name}" is specified twice: the end of an edge must be another column than its start',
+                f'column "{end.name}" is specified twice: the end of an edge must be a different column from its start',
                 span=place,
                 code="duplicate-name",
             )
         if SqlType(start.type).time_unit() != SqlType(end.type).time_unit():
             raise BindError(
                 f'"{start.name}" is {start.type}, but "{end.name}" is {end.type}: the start and the end of an edge '
-                "must be of one kind; cast one of them when loading",
+                "must be of the same kind; cast one of them when loading",
                 span=place,
                 code="mixed-times",
             )
@@ -215,7 +215,7 @@ def _check_histories(context: BindContext, statement: CreateGraph, graph: Proper
             if known and unit not in known:
                 other, owner = next(iter(known.items()))
                 raise BindError(
-                    f"event times must be of one kind: {owner} has {other}s, the history {history.table} has "
+                    f"event times must be of the same kind: {owner} has {other}s, the history {history.table} has "
                     f"{unit}s; cast one of them when loading",
                     span=history.event_time.span,
                     code="mixed-times",
@@ -288,7 +288,7 @@ def _joined(before: FeatureSpec, spec: FeatureSpec, clause: FeatureClause) -> Fe
     # The names can differ only in case here, but feature names are case-sensitive as batch attributes.
     if before.name != spec.name:
         raise BindError(
-            f'features "{before.name}" and "{spec.name}" differ only in case; write them alike, or rename one',
+            f'features "{before.name}" and "{spec.name}" differ only in case; write them the same way, or rename one',
             span=place,
             code="duplicate-name",
         )
@@ -303,7 +303,7 @@ def _joined(before: FeatureSpec, spec: FeatureSpec, clause: FeatureClause) -> Fe
     ):
         if here != there:
             raise BindError(
-                f'feature "{spec.name}" has columns with different {what}; specify the same for all',
+                f'feature "{spec.name}" has columns with different {what}; specify the same ones for all columns',
                 span=place,
                 code="feature-mix",
             )
@@ -325,7 +325,7 @@ def _name(name: Name) -> str:
         )
     if name.text in BATCH_NAMES:
         raise BindError(
-            f'"{name}" is another attribute of batches; choose another name for the feature',
+            f'"{name}" is already the name of a batch attribute; choose another name for the feature',
             span=name.span,
             code="reserved-name",
         )
@@ -376,7 +376,7 @@ def _sparse_columns(table: Table, clause: FeatureClause, name: str, *, dense: bo
     for column_name, fits, wanted in zip(
         clause.columns,
         (SqlType.is_indices, SqlType.is_values),
-        ("indices, a list of integers", "values, a list of numbers"),
+        ("indices, which must be a list of integers", "values, which must be a list of numbers"),
         strict=False,
     ):
         column = find_column(table, column_name)

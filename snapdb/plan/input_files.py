@@ -76,7 +76,8 @@ def _from_json(session: SqlSession, file: File, path: str, label: str) -> Matche
     # DuckDB returns values that are not objects as a single column named json.
     if "json" in names and len(names) == 1 and table.column("json") is None:
         raise BindError(
-            f"{label} does not contain JSON objects, whose keys are the columns of {table.name}", code="file-columns"
+            f"{label} does not contain JSON objects; their keys must be the columns of {table.name}",
+            code="file-columns",
         )
     extra = [name for folded, name in names.items() if table.column(folded) is None]
     types = {names.get(w.lower(), w): c.type for w in file.wanted if (c := table.column(w)) is not None}
@@ -123,14 +124,14 @@ def _from_csv(session: SqlSession, file: File, path: str, label: str) -> Matched
     if not file.headed and any(not re.fullmatch(r"column\d+", c.name) for c in columns):
         names = ", ".join(c.name for c in columns)
         raise BindError(
-            f"{label} seems to have a header ({names}), but table {table.name} has none of these columns; write HEADER "
-            "false if the first line is data, HEADER true to load by position",
+            f"{label} seems to have a header ({names}), but table {table.name} does not have these columns; "
+            "write HEADER false if the first line is data, or HEADER true to load the columns by position",
             code="file-columns",
         )
     if len(columns) != len(wanted):
         raise BindError(
-            f"{label} has {len(columns)} columns without the names of table {table.name}, which needs "
-            f"{len(wanted)} here ({', '.join(wanted)})",
+            f"{label} has {len(columns)} columns, and their names are not those of table {table.name}, which "
+            f"needs {len(wanted)} here ({', '.join(wanted)})",
             code="file-columns",
         )
     header = "" if file.headed else ", header = false"
@@ -169,8 +170,8 @@ class NewFiles(NamedTuple):
         """Raise CommitConflict, naming the first such file, if a file to load has changed since it was listed."""
         for name, file in zip(self.names, self.files, strict=True):
             if (current := stat_file(name)) != file:
-                how = "is gone" if current is None else "changed while it was read"
-                raise CommitConflict(f"{name} {how}; nothing was loaded, run the statement again", code="file-moved")
+                how = "no longer exists" if current is None else "changed while it was read"
+                raise CommitConflict(f"{name} {how}, so nothing was loaded; run the statement again", code="file-moved")
 
 
 def find_new_files(session: SqlSession, context: BindContext, table: Table, path: str, format_: str) -> NewFiles:

@@ -129,7 +129,7 @@ def _bind_expire(statement: ExpireSnapshots, context: BindContext) -> ExpirePlan
     before = None if statement.older is None else _oldest_moment(context, statement.older)
     if statement.last is not None and statement.last < 1:
         raise BindError(
-            "RETAIN LAST must be greater than zero; DROP SNAPSHOT drops a snapshot by its name",
+            "RETAIN LAST must be greater than zero; DROP SNAPSHOT drops a snapshot by name",
             span=statement.last_span,
             code="out-of-range",
         )
@@ -203,9 +203,9 @@ def _find_retention(context: BindContext, name: Name) -> tuple[PropertyGraph, Re
     """Return the graph with that name and its retention. Raises BindError if either does not exist."""
     graph = find_named(context.catalog.graph, name)
     if (retention := context.catalog.retentions.get(graph.name.lower())) is None:
-        way = f"ALTER PROPERTY GRAPH {quote_odd(graph.name)} SET RETENTION (all '3 days', daily '30 days') sets one"
+        way = f"ALTER PROPERTY GRAPH {quote_odd(graph.name)} SET RETENTION (all '3 days', daily '30 days') adds rules"
         raise BindError(
-            f"graph {graph.name} has no retention, so its snapshots are kept until they are dropped; {way}",
+            f"graph {graph.name} has no retention rules, so its snapshots are kept until they are dropped; {way}",
             span=name.span,
             code="no-retention",
         )

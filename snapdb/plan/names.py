@@ -37,7 +37,7 @@ def find_vertex_type(snapshot: Snapshot, name: Name) -> VertexElement:
         known = [v.name for v in snapshot.graph.vertices]
         hint = did_you_mean(name.text, known) or f"; the snapshot has {', '.join(known)}"
         if snapshot.graph.edge(name.text) is not None:
-            hint = f"; {name} is an edge type, write SEEDS EDGES {quote_odd(name.text)} (SELECT e_id FROM …)"
+            hint = f"; {name} is an edge type: write SEEDS EDGES {quote_odd(name.text)} (SELECT e_id FROM …)"
         raise BindError(
             f'vertex type "{name}" does not exist in snapshot {snapshot.name}{hint}',
             span=name.span,

@@ -101,14 +101,14 @@ class Plan(ABC):
         """
         if read_only and not self.is_read():
             raise DatabaseError(
-                "the database is opened read-only; open it without read_only (--read-only)",
+                "the database was opened read-only; open it without read_only (--read-only)",
                 span=statement.span,
                 text=statement.source,
                 code="read-only",
             )
         if in_transaction and not self.fits_transaction():
             raise BindError(
-                "a transaction supports only statements about tables, and queries; COMMIT it first",
+                "a transaction can contain only queries and statements about tables; COMMIT it first",
                 code="not-in-transaction",
                 span=statement.span,
                 text=statement.source,

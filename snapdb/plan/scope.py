@@ -251,7 +251,7 @@ class BindContext:
         outside = _outside(named, travels)
         if early := [t for t in named if t not in outside and t.text.startswith("?")]:
             raise BindError(
-                "the value of AT must not be ?, as AT is evaluated before the query; write $name or a value",
+                "the value of AT must not be ?, because AT is evaluated before the query; write $name or a value",
                 span=Span(*(fragment.span.start + place for place in early[0].span)),
                 code="parameter-in-at",
             )

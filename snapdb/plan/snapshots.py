@@ -206,7 +206,7 @@ def _check_tables(
     tables = context.tables_at(version)
     if problem := next(misfits(graph, tables), None):
         raise BindError(
-            f"version {version} does not fit graph {graph.name}: {problem}; choose another version, or "
+            f"version {version} does not match graph {graph.name}: {problem}; choose another version, or "
             "create the graph again",
             span=statement.at.span if statement.at else statement.graph.span,
             code="does-not-fit",
@@ -279,7 +279,7 @@ def _filter(part: Conjunct, columns: Mapping[str, set[str]], span: Span) -> Filt
             f"{condition} refers to {' and '.join(sorted(owners))}" if owners else f"{condition} refers to no column"
         )
         raise BindError(
-            f"each condition of WHERE, between ANDs, must refer to one element; {problem}",
+            f"each condition of WHERE, between ANDs, must refer to exactly one element; {problem}",
             span=span,
             code="mixed-condition",
         )
@@ -299,7 +299,8 @@ def event_unit(graph: PropertyGraph, tables: Mapping[str, Table], bound: Span | 
         units.setdefault(unit, name)
     if bound is not None and len(units) > 1:
         raise BindError(
-            f"event times must be of one kind: {units['integer']} has integers, {units['timestamp']} has timestamps; "
+            f"event times must be of the same kind: {units['integer']} has integers, {units['timestamp']} has "
+            "timestamps; "
             "choose "
             "elements by ELEMENTS, or cast one of them when loading",
             span=bound,
@@ -424,7 +425,7 @@ def _bind_refresh(statement: RefreshSnapshot, context: BindContext) -> Plan:
             window = _trailing_window(context, query, snapshot.unit, snapshot.graph, tables)
         except BindError as error:
             gone = f"the window of snapshot {snapshot.name} ends at the latest event, but the graph has no events now"
-            error.message = f"{gone}; load edges first, or drop it"
+            error.message = f"{gone}; load edges first, or drop the snapshot"
             raise
     create = CreateSnapshotPlan(
         name=snapshot.name,
@@ -466,7 +467,7 @@ def _check_fits(
         problem = _wrong_filter(context, snapshot, tables)
     if problem is not None:
         raise BindError(
-            f"version {version} does not fit snapshot {snapshot.name} any more: {problem}; create it again",
+            f"version {version} no longer matches snapshot {snapshot.name}: {problem}; create it again",
             span=name.span,
             code="does-not-fit",
         )

@@ -280,7 +280,7 @@ def _defined_columns(context: BindContext, definition: SqlFragment) -> list[Colu
         for (kind,) in kinds:
             if kind != "NOT NULL":
                 raise BindError(
-                    f"{kind} constraints are not supported, only NOT NULL is (a graph checks that its keys are unique)",
+                    f"{kind} constraints are not supported; only NOT NULL is (a graph checks that its keys are unique)",
                     span=definition.span,
                     code="constraint",
                 )
@@ -429,7 +429,8 @@ def _add_column(context: BindContext, table: Table, action: AddColumn) -> tuple[
         for edge in graph.edges:
             if edge.table.lower() == table.name.lower() and column.name.lower() == "e_id":
                 raise BindError(
-                    f"e_id is reserved, as {table.name} is an edge table of graph {graph.name}; choose another name",
+                    f"e_id is reserved, because {table.name} is an edge table of graph {graph.name}; choose another "
+                    "name",
                     span=definition.span,
                     code="reserved-name",
                 )
@@ -484,8 +485,8 @@ def _check_unused(context: BindContext, table: Table, column: Column, name: Name
     users = [g.name for g in context.catalog.graphs.values() if _is_used(g, table, column)]
     if users:
         raise BindError(
-            f'column "{column.name}" of {table.name} is used by graph {", ".join(users)}; drop it with its '
-            f"snapshots, {verb} the column and create them again",
+            f'column "{column.name}" of {table.name} is used by graph {", ".join(users)}; drop the graph '
+            f"and its snapshots, {verb} the column, and create them again",
             span=name.span,
             code="in-use",
         )
@@ -500,7 +501,7 @@ def bind_copy_from(statement: CopyFrom, context: BindContext) -> Plan:
     table = find_named(context.catalog.table, statement.table)
     wanted = named_columns(table, statement.columns)
     if not statement.path.strip():
-        raise BindError("COPY FROM must have the path of a file, found ''", span=statement.path_span, code="bad-path")
+        raise BindError("COPY FROM requires the path of a file, found ''", span=statement.path_span, code="bad-path")
     if statement.new_only and Path(statement.path).expanduser().is_dir():
         within = text_literal(statement.path.rstrip("/") + "/*.parquet")
         raise BindError(

@@ -144,8 +144,8 @@ def _working_folder() -> str:
         return os.getcwd()
     except OSError as error:
         raise DatabaseError(
-            "the working directory of this process, to which a task's paths are relative, does not exist any more; "
-            "change it",
+            "the working directory of this process, to which a task's paths are relative, no longer exists; "
+            "change to another directory",
             code="cannot-read",
         ) from error
 

@@ -131,7 +131,9 @@ def _bind_create_tag(statement: CreateTag, context: BindContext) -> Plan:
     version = context.catalog.version if statement.at is None else context.resolve_version(statement.at)
     if not version:
         raise BindError(
-            "no version exists yet; CREATE TABLE publishes the first", span=statement.name.span, code="unknown-version"
+            "no version exists yet; CREATE TABLE publishes the first one",
+            span=statement.name.span,
+            code="unknown-version",
         )
     return CreateTagPlan(Tag(name, version, 0), existing is not None)
 
@@ -181,7 +183,7 @@ def _bind_diff_graph(statement: DiffGraph, context: BindContext) -> DiffGraphPla
 def _check_fits(graph: PropertyGraph, version: int, tables: Mapping[str, Table], span: Span) -> None:
     if problem := next(misfits(graph, tables), None):
         raise BindError(
-            f"version {version} does not fit graph {graph.name}: {problem}; compare other versions, or "
+            f"version {version} does not match graph {graph.name}: {problem}; compare other versions, or "
             "write DIFF TABLE for each of its tables",
             span=span,
             code="does-not-fit",

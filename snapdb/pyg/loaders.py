@@ -274,7 +274,8 @@ def _check_mask(graph: PygGraph, seeds: Any) -> None:
     if count is None or not isinstance(nodes, Tensor) or nodes.dtype != torch.bool or nodes.numel() == count:
         return
     raise InputError(
-        f"a mask as input_nodes must have one value per node, found {nodes.numel()} for {count} of type {node_type!r}",
+        f"a mask passed as input_nodes must have one value per node, found {nodes.numel()} for {count} of "
+        f"type {node_type!r}",
         code="pyg-argument",
     )
 
@@ -284,7 +285,8 @@ def _check_lengths(given: Mapping[str, Any], count: int) -> None:
     for name in ("input_time", "edge_label", "edge_label_time"):
         if (values := given.get(name)) is not None and len(values) != count:
             raise InputError(
-                f"{name} must have one value per seed, in their order, found {len(values)} for {count} seeds",
+                f"{name} must have one value per seed, in the order of the seeds, found {len(values)} for {count} "
+                "seeds",
                 code="pyg-argument",
             )
 

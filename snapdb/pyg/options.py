@@ -41,7 +41,7 @@ class SamplingOptions:
     def __post_init__(self) -> None:
         if not self.directed or SubgraphType(self.subgraph_type) == SubgraphType.induced:
             raise InputError(
-                "subgraph_type='induced' (or directed=False) is not supported, as snapdb returns only sampled "
+                "subgraph_type='induced' (or directed=False) is not supported, because snapdb returns only sampled "
                 "edges; leave it out, or use PyG's own NeighborLoader",
                 code="pyg-argument",
             )
@@ -54,7 +54,7 @@ class SamplingOptions:
         if latest and (self.replace or self.weight_attr is not None):
             other = "replace=True" if self.replace else f"weight_attr={self.weight_attr!r}"
             raise InputError(
-                f"temporal_strategy='last' returns the newest edges without replacement and weights; leave {other} "
+                f"temporal_strategy='last' returns the newest edges without replacement or weights; leave {other} "
                 "out, or pass 'uniform'",
                 code="pyg-argument",
             )
@@ -165,7 +165,7 @@ _IGNORED = frozenset(
 """Options that have no effect with threads instead of worker processes."""
 _UNSUPPORTED = {
     "neighbor_sampler": "snapdb is the neighbour sampler; pass other samplers to PyG's NodeLoader or LinkLoader",
-    "generator": "seed=… determines order and samples; pass that",
+    "generator": "seed=… determines the order and the samples; pass seed instead",
     "worker_init_fn": "threads of this process build the batches; leave it out",
     "multiprocessing_context": "threads of this process build the batches; leave it out",
 }

@@ -318,7 +318,7 @@ class SnapshotFeatures(FeatureStore):  # type: ignore[misc]  # PyG's classes hav
             raise InputError(
                 f"feature {attr.attr_name!r} of {attr.group_name!r} does not exist in the snapshot; available: "
                 f"{known or 'none'}; "
-                "declare it by FEATURES (… AS name) in CREATE PROPERTY GRAPH",
+                "declare it with FEATURES (… AS name) in CREATE PROPERTY GRAPH",
                 code="pyg-argument",
             )
         return feature

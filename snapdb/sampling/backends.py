@@ -86,5 +86,6 @@ def _check_device(name: str) -> None:
     found = torch.cuda.device_count()
     if ":" in name and int(name.partition(":")[2]) >= found:
         raise InputError(
-            f"ON {name!r} does not exist: there are {found} CUDA devices, the last is 'cuda:{found - 1}'", code="device"
+            f"ON {name!r} does not exist: there are {found} CUDA devices, and the last one is 'cuda:{found - 1}'",
+            code="device",
         )

@@ -84,7 +84,7 @@ def _has_zeros(relation: Relation, adjacency: Adjacency, column: EdgeColumn, dra
         raise CorruptError(DAMAGED, code="damaged-snapshot")
     if bad:
         name, by = relation.edge.edge, _column(drawing, relation)
-        asked = "finite" if signed else f"finite, and 0 or at least {LEAST}"
+        asked = "finite" if signed else f"finite, and either 0 or at least {LEAST}"
         positions = shown[:bad]
         pairs = zip(adjacency.edge_id.read(positions).tolist(), column.read(positions).tolist(), strict=True)
         examples = ", ".join(f"{weight} at e_id {edge}" for edge, weight in pairs)
@@ -262,8 +262,8 @@ def _check_fanouts(spec: SampleSpec) -> None:
         for relation in fanout.relations:
             if other := keys.get(relation.key):
                 raise BindError(
-                    f"{_name(other)} and {_name(fanout)} both fill {tuple(relation.key)} of a batch; "
-                    "keep one of them, or rename an edge type in the graph",
+                    f"{_name(other)} and {_name(fanout)} both have the key {tuple(relation.key)} in a batch; keep "
+                    "one, or rename an edge type in the graph",
                     code="duplicate-fanout",
                 )
             keys[relation.key] = fanout

@@ -266,7 +266,7 @@ def _target(tree: Tree | None) -> Name | None:
     alias = _alias(tree)
     if alias is not None and alias.text.lower() != "y":
         raise ParseError(
-            f"a batch names its target y, not {alias.text}; write AS y", span=alias.span, code="target-name"
+            f"the target of a batch is named y, not {alias.text}; write AS y", span=alias.span, code="target-name"
         )
     return name(leaves(tree)[0])
 

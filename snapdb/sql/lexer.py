@@ -121,9 +121,9 @@ def check_characters(text: str) -> None:
     if text.isascii() and "\x00" not in text:
         return
     if odd := _UNHELD.search(text):
-        what = "NUL" if odd[0] == "\x00" else "half of a character (an unpaired surrogate)"
+        what = "NUL" if odd[0] == "\x00" else "an unpaired surrogate (half of a character)"
         shown = _UNHELD.sub("\ufffd", text)  # the error itself must be printable
-        way = "in a string write '…' || chr(0) || '…', or pass it as a parameter" if what == "NUL" else "remove it"
+        way = "in a string, write '…' || chr(0) || '…', or pass it as a parameter" if what == "NUL" else "remove it"
         message = f"the text contains {what}, which is not allowed in statements; {way}"
         raise ParseError(message, span=Span(*odd.span()), text=shown, code="bad-character")
 

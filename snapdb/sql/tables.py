@@ -252,7 +252,7 @@ def _print_change(action: AddColumn | DropColumn | RenameColumn) -> str:
             return f"RENAME COLUMN {print_name(column)} TO {print_name(new)}"
 
 
-_CONSTRAINTS = ("NOT NULL is the only constraint of tables", "find the rows that violate it by a SELECT")
+_CONSTRAINTS = ("NOT NULL is the only constraint of tables", "find the rows that violate it with a SELECT")
 
 _COPIED = "write CREATE OR REPLACE TABLE t AS SELECT … FROM t"
 
@@ -358,7 +358,7 @@ def _refuse_alter_column(tokens: Sequence[Token], action: int) -> None:
     change = action + 3 if says(tokens, action + 1, "COLUMN") else action + 2
     words, way = next((words, way) for words, way in _ALTERED if not words or says(tokens, change, *words))
     what = " ".join(words) if words else "TYPE"
-    reason = "types and constraints of columns are the same in all versions"
+    reason = "column types and constraints are the same in all versions"
     raise unsupported(f"ALTER COLUMN … {what}", reason, way, tokens[action].span)
 
 

@@ -269,7 +269,7 @@ def _check(tokens: tuple[Token, ...]) -> None:
     for index, token in enumerate(tokens):
         if token.word == "TASK" and index and words[index - 1] in {"CREATE", "REPLACE"}:
             raise unsupported(
-                "CREATE TASK in a task", "a task cannot create tasks", "write it as a statement of its own", token.span
+                "CREATE TASK in a task", "a task cannot create tasks", "write it as a separate statement", token.span
             )
         if words[index : index + 3 : 2] == ["{", "}"] and tokens[index + 1].kind == "word":
             word, known = tokens[index + 1].text, ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
@@ -460,8 +460,7 @@ def _check_days(line: str, span: Span) -> None:
         next(CronSim(line, datetime(2000, 1, 1)))
     except (CronSimError, StopIteration):
         raise _bad(
-            f"USING CRON {line} never starts a run, because its months have no such day; write a day that they have",
-            span,
+            f"USING CRON {line} never starts a run, because its months do not have that day; choose another day", span
         ) from None
 
 

@@ -569,7 +569,8 @@ def _order_key(expression: dict[str, Any]) -> str | int:
         literal = expression.get("literal") or expression["value"]
         return int(literal.get("text", literal.get("value")))
     raise BindError(
-        "IN ORDER needs an ORDER BY over output columns, not an expression; select it and order by its name",
+        "IN ORDER needs an ORDER BY over output columns, not an expression; select the expression, and "
+        "order by its name",
         code="no-order",
     )
 

@@ -204,7 +204,8 @@ def _column(values: Any) -> pa.Array | pa.ChunkedArray:
         return pa.array(values)
     if hasattr(values, "edge_index") or hasattr(values, "edge_types"):  # PyG's Data and HeteroData
         raise InputError(
-            f"cannot read {type(values).__name__}, which holds several arrays, as a table; register a table at a time "
+            f"cannot read {type(values).__name__}, which holds several arrays, as a table; register one table "
+            "at a time "
             'as a mapping of columns, e.g. {"src": data.edge_index[0], "dst": data.edge_index[1]}',
             code="not-a-table",
         )
@@ -343,8 +344,8 @@ def outside(path: str) -> str:
     """Return the message for a path outside the allowed directories."""
     return (
         f'access to "{path}" is not allowed: connections can be restricted to folders (folders=, '
-        "--folder), and runs of a task to the files and folders in its body; add the path there, without symbolic "
-        "links that lead out of their directory"
+        "--folder), and runs of a task to the files and folders in its body; add the path there, without "
+        "symbolic links that point outside their directory"
     )
 
 

@@ -366,7 +366,7 @@ def check_storable(columns: Iterable[Column]) -> None:
     seen: dict[str, str] = {}
     for column in columns:
         if column.name.lower() in _TAKEN:
-            raise BindError(f'"{column.name}" is a reserved name of columns; choose another name', code="reserved-name")
+            raise BindError(f'"{column.name}" is a reserved column name; choose another name', code="reserved-name")
         if column.type == '"NULL"':
             raise BindError(
                 f'column "{column.name}" contains only NULL and has no type; cast it, as in NULL::VARCHAR',

@@ -119,7 +119,7 @@ class PublishedDir:
         for name in names:
             if (self.path / name).parent != self.path:
                 raise CorruptError(
-                    f"{path} is damaged: it refers to {name!r}, a file elsewhere", code="damaged-snapshot"
+                    f"{path} is damaged: it refers to {name!r}, a file outside its directory", code="damaged-snapshot"
                 )
         return manifest
 
@@ -227,7 +227,7 @@ def parse_manifest(directory: Path) -> _ParsedManifest:
         files = {str(name): (int(e["bytes"]), str(e["sha256"])) for name, e in manifest["files"].items()}
         directories = _directories(manifest.get("layout", {"vertices": [], "edges": []}))
         if strange := [name for name in files if (directory / name).parent != directory]:
-            raise ValueError(f"it refers to {strange[0]!r}, a file elsewhere")
+            raise ValueError(f"it refers to {strange[0]!r}, a file outside its directory")
     except FileNotFoundError:
         raise
     except (OSError, *_MISREAD) as error:
@@ -404,7 +404,9 @@ class Folder(NamedTuple):
             state = f"has {size} bytes instead of {facts['bytes']}"
             raise CorruptError(f"{path} {state}; {_AGAIN}", code="damaged-file")
         if digest and hashlib.sha256(content).hexdigest() != facts["sha256"]:
-            raise CorruptError(f"{path} differs from what was written, by its sha256; {_AGAIN}", code="damaged-file")
+            raise CorruptError(
+                f"{path} differs from what was written: its sha256 does not match; {_AGAIN}", code="damaged-file"
+            )
         return content
 
 
@@ -474,7 +476,7 @@ def _facts(facts: Metadata) -> dict[str, Any]:
     """Return a file's entry in the manifest, after checking that the path is in the folder."""
     name = PurePosixPath(facts["path"])
     if name.is_absolute() or ".." in name.parts or not name.parts:
-        raise ValueError(f"it refers to {facts['path']!r}, a file elsewhere")
+        raise ValueError(f"it refers to {facts['path']!r}, a file outside its directory")
     return {**facts, "bytes": int(facts["bytes"]), "sha256": str(facts["sha256"])}
 
 

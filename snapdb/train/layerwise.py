@@ -144,7 +144,7 @@ class Passes:
                 features = self._next(fresh)
         if node_type not in fresh:
             raise InputError(
-                f"no states of {node_type}: the snapshot has no such nodes, or the last layer returns none",
+                f"no states of {node_type} exist: the snapshot has no such nodes, or the last layer returns no states",
                 code="layer-states",
             )
         return torch.from_numpy(fresh[node_type])
@@ -222,7 +222,7 @@ class Passes:
     def _check_alike(self, number: int, batch: Batch, rows: Array, states: Array | None) -> None:
         """Raise InputError if the shape or dtype of states differs from that of earlier batches."""
         if states is None:
-            raise self._unfit(number, batch, "returned no states, but did in previous batches")
+            raise self._unfit(number, batch, "returned no states, but returned some in previous batches")
         if (states.shape[1:], states.dtype) != (rows.shape[1:], rows.dtype):
             before = f"but {rows.shape[1:]} {rows.dtype} in previous batches"
             raise self._unfit(number, batch, f"returned rows of {states.shape[1:]} {states.dtype}, {before}")

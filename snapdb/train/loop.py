@@ -191,7 +191,9 @@ def predict(model: nn.Module, stream: Iterable[Batch], *, transform: _Transform 
                 targets.append(batch.y.clone())
     model.train(training)
     if not order:
-        raise InputError("the stream has no batch to predict: its SEEDS query returned no row", code="nothing-to-learn")
+        raise InputError(
+            "the stream has no batch to predict: its SEEDS query returned no rows", code="nothing-to-learn"
+        )
     input_id = torch.cat(order)
     # Batches are in epoch order, whereas predictions are returned in the order of the seed set.
     rows = torch.argsort(input_id)

@@ -152,7 +152,7 @@ def _ranks(values: Any) -> Float64s:
     ranks = np.asarray(values, dtype=np.float64)
     if not ranks.size or not (ranks >= 1).all():
         what = f"the minimum is {ranks.min()}" if ranks.size else "there are none"
-        raise InputError(f"this metric needs ranks from 1, but {what}; compute them by ranks()", code="metric-values")
+        raise InputError(f"this metric needs ranks from 1, but {what}; compute them with ranks()", code="metric-values")
     return ranks
 
 
@@ -183,9 +183,8 @@ def _inside(numbers: Array, end: int, what: str) -> None:
     """Raise InputError unless all numbers satisfy 0 ≤ number < end."""
     if numbers.size and (numbers.min() < 0 or numbers.max() >= end):
         raise InputError(
-            f"the {what} must be from 0 to {end - 1}, found {numbers.min()} to {numbers.max()}; number them from 0 "
-            "as the"
-            " scores are",
+            f"the {what} must be from 0 to {end - 1}, found {numbers.min()} to {numbers.max()}; number them "
+            "from 0, like the scores",
             code="metric-values",
         )
 
@@ -205,7 +204,9 @@ def _binary(y: Any, scores: Any) -> tuple[Bools, Float64s]:
             code="metric-values",
         )
     if positive.all() or not positive.any():
-        raise InputError("this metric needs both targets, found one; score more rows at once", code="metric-values")
+        raise InputError(
+            "this metric needs rows of both targets, found only one; score more rows at once", code="metric-values"
+        )
     return positive, score
 
 
@@ -213,7 +214,7 @@ def _same_length(truth: Array, guess: Array) -> None:
     """Raise InputError unless there is one prediction per target and at least one target."""
     if len(truth) != len(guess) or not len(truth):
         raise InputError(
-            f"a metric needs one prediction per target, and at least one, found {len(guess)} for {len(truth)}",
+            f"a metric needs at least one target, and one prediction per target, found {len(guess)} for {len(truth)}",
             code="metric-values",
         )
 

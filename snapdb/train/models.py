@@ -83,7 +83,8 @@ def _of_model(model: Any) -> Layers:
     if hasattr(model, "inference_per_layer"):
         return Layers(_of_pyg(model), _modules(model))
     raise InputError(
-        f"the layers of {type(model).__name__} are unknown, but inference applies them to all nodes one by one; pass "
+        f"the layers of {type(model).__name__} are unknown, but inference applies one layer at a time to "
+        "all nodes; pass "
         f"{_OWN}, or add a method layerwise() to the model that returns them",
         code="not-layerwise",
     )
@@ -135,7 +136,7 @@ def _edges(batch: Batch, x: Any) -> Tensor:
         return edges
     edge_types = ", ".join(key.edge for key in batch.edge_index)
     raise InputError(
-        f"a model of PyG needs one node type with a feature x, and one edge type, found {', '.join(batch.n_id)}"
+        f"a PyG model needs one node type with a feature x, and one edge type, found {', '.join(batch.n_id)}"
         f"{' without x' if x is None else ''} and {edge_types}; pass fanout='edge_type => [FULL]' for one of them, or "
         f"{_OWN}",
         code="model-inputs",

@@ -182,7 +182,7 @@ def test_a_task_that_runs_already_is_worth_another_try(shop: Path) -> None:
     done = schedule("run-now", shop, "grow")
     lock.release()
     assert (done.exit_code, done.stdout) == (3, "")
-    assert done.stderr == "LockedError: task grow is running; wait for its end: SHOW TASK RUNS OF grow\n"
+    assert done.stderr == "LockedError: task grow is running; wait until the run ends: SHOW TASK RUNS OF grow\n"
 
 
 def test_tasks_are_paused_and_resumed_one_by_one_and_together(shop: Path, watched: None) -> None:

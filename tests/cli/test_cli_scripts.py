@@ -91,13 +91,16 @@ def test_a_parameter_that_is_a_date_compares_with_dates(tmp_path: Path) -> None:
             "no statement uses $b, which --param passes; their parameters are $a",
         ),
         ("-c 'SELECT 1' --param b=2", "no statement uses $b, which --param passes; they have no parameters"),
-        ("-c 'SELECT ?' --param b=2", "? has no value on the command line; write $name, and --param name=value"),
-        ("-c 'SELECT $1' --param b=2", "$1 has no value on the command line; write $name, and --param name=value"),
+        ("-c 'SELECT ?' --param b=2", "? has no value on the command line; write $name, and pass --param name=value"),
+        ("-c 'SELECT $1' --param b=2", "$1 has no value on the command line; write $name, and pass --param name=value"),
         ("-c 'SELECT $a' --param a=1 --param a=2", "--param a is specified twice"),
         ("-c 'SELECT $a' --param a", "--param must be name=value, found 'a'"),
-        ("--format json --null -", "--null is supported for table, csv, tsv, markdown; json represents NULL itself"),
-        ("--no-header", "--no-header is supported for csv and tsv, not for table"),
-        ("--format csv --max-rows 5", "--max-rows is supported for tables, not for csv; write LIMIT 5 in the query"),
+        (
+            "--format json --null -",
+            "--null is supported only for table, csv, tsv, markdown, but json has its own representation of NULL",
+        ),
+        ("--no-header", "--no-header is supported only for csv and tsv, not for table"),
+        ("--format csv --max-rows 5", "--max-rows is supported only for tables, not for csv; add LIMIT 5 to the query"),
         ("--null a,b", "--null must not contain a comma, tab, quote or line end"),
     ],
 )
@@ -294,7 +297,7 @@ def test_benchmarks_need_the_source_checkout(tmp_path: Path) -> None:
 
 
 def test_the_tiny_graph_is_for_snapdb_alone() -> None:
-    assert "the tiny graph has fewer seeds than a batch" in usage_error("bench", "--size", "tiny", "--against", "dgl")
+    assert "the tiny graph has fewer seeds than one batch" in usage_error("bench", "--size", "tiny", "--against", "dgl")
 
 
 def test_benchmarks_are_shown_as_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

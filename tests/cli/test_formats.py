@@ -88,14 +88,14 @@ def test_a_large_result_goes_out_while_it_is_made(kind: str) -> None:
 def test_a_binary_file_holds_one_result(kind: str, tmp_path: Path) -> None:
     two = run("--format", kind, "-c", "SELECT 1 AS a", "-c", "SELECT 2 AS b")
     assert two.exit_code == 1
-    assert f"{kind} holds one result, and this is another" in two.stderr
+    assert f"{kind} can hold only one result" in two.stderr
     assert read(kind, two.stdout_bytes).column_names == ["a"]
     path = tmp_path / f"out.{kind}"
     assert run("-c", "SELECT 1 AS a; SELECT 2 AS b", "-o", path).exit_code == 1
     assert not path.exists()
     none = run("-c", "CREATE TABLE t (a INTEGER)", "-o", path)
     assert none.exit_code == 1
-    assert f"no statement returned rows, so no {kind} was written to {path}" in none.stderr
+    assert f"no statement returned rows, so no {kind} file was written to {path}" in none.stderr
     assert not path.exists()
     one = run("-c", "CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (1); SELECT * FROM t", "-o", path)
     assert one.exit_code == 0, one.stderr

@@ -150,7 +150,7 @@ def test_an_error_is_one_block_without_a_traceback(notebook: Notebook) -> None:
         "       ^^^^^",
     ]
     assert isinstance(notebook.run("%snap shopp").error, ParseError)
-    assert "to create a database of that name write %snap ./shopp" in str(notebook.run("%snap shopp").error)
+    assert "to create a database of that name, write %snap ./shopp" in str(notebook.run("%snap shopp").error)
     assert isinstance(notebook.run("%snap --nope").error, InputError)
 
 

@@ -135,7 +135,7 @@ def test_a_run_that_fails_is_tried_again_and_firings_meanwhile_are_missed(world:
     starts = [run.started or 0 for run in tried]
     assert [(after - before) // SECOND for before, after in pairwise(starts)] == [2, 3, 5]
     assert [run.state for run in world.runs(task) if run.run > 1] == ["missed", "running"]
-    assert "waited for its next attempt" in str(world.runs(task)[4].error)
+    assert "was waiting for its next attempt" in str(world.runs(task)[4].error)
 
 
 def test_attempts_are_made_after_a_takeover_and_never_more_than_allowed(world: World) -> None:
@@ -362,7 +362,7 @@ def test_firings_that_came_due_while_the_one_before_had_no_lane_are_told_so(tmp_
     world.for_(48 * SECOND)
     runs = sorted(world.runs(short), key=lambda run: run.scheduled)
     assert [run.state for run in runs] == ["ok", "missed", "missed", "missed"]
-    assert runs[1].error == "the previous run had yet to begin, and overlap = skip"
+    assert runs[1].error == "the previous run had not started yet, and overlap = skip"
 
 
 def test_a_run_that_outlives_ten_thousand_firings_stays_on_record_and_so_does_the_last_good_one(world: World) -> None:

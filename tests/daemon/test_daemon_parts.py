@@ -101,7 +101,7 @@ def ended(run: TaskRun, path: Path, *command: str, timeout: int = int(PATIENCE) 
 
 def test_a_worker_that_does_not_stop_is_killed(run: TaskRun, tmp_path: Path) -> None:
     died = ended(run, tmp_path / "e", sys.executable, "-c", "import time; time.sleep(600)", timeout=SECOND // 10)
-    assert died == Died(run, "it was stopped (its timeout) and, as it did not stop in 0.2 s, killed", "timeout")
+    assert died == Died(run, "it was asked to stop (its timeout), did not stop within 0.2 s, and was killed", "timeout")
 
 
 def test_a_worker_that_ends_or_cannot_begin_is_a_run_that_died(run: TaskRun, tmp_path: Path) -> None:

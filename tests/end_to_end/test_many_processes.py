@@ -85,7 +85,7 @@ def test_a_script_that_ends_inside_a_transaction_is_rolled_back_and_fails(tmp_pa
     path = tmp_path / "open.snapdb"
     done = shell(path, text="CREATE TABLE t (a INT); BEGIN; INSERT INTO t VALUES (1)")
     assert done.returncode == 1
-    assert "the script ends inside a transaction, which was rolled back; add COMMIT" in done.stderr
+    assert "the script ended inside a transaction, which was rolled back; add COMMIT" in done.stderr
     script = "BEGIN; INSERT INTO t VALUES (2); SELECT * FROM gone; INSERT INTO t VALUES (3); ROLLBACK; FROM t"
     kept = shell(path, "--on-error", "continue", "--format", "csv", text=script)
     assert (kept.returncode, kept.stdout) == (1, "a\n")

@@ -492,7 +492,7 @@ def test_a_folder_that_is_none_of_ours_is_refused(world: Database, folder: Path)
     for name in ("a\0b", "\ud800", "x" * 5000, "epoch-0"):
         refuses("damaged-file", "missing", recorded=False, files=[{**first, "path": name}])
     for path in ("../o", "/etc/passwd", "epoch-0/../../x", ""):
-        refuses("damaged-file", "a file elsewhere", files=[{**manifest["files"][0], "path": path}])
+        refuses("damaged-file", "a file outside its directory", files=[{**manifest["files"][0], "path": path}])
     refuses("damaged-file", "manifest.json", files=[{}])
     for text, code in (("{", "damaged-file"), ("[]", "not-an-export"), ("{}", "not-an-export")):
         Path("o/manifest.json").write_text(text)

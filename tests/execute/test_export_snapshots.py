@@ -488,7 +488,7 @@ def test_several_exports_may_go_below_the_home_folder(
     ("words", "code", "said"),
     [
         (["junee", "--to", "o"], 1, 'sampler or snapshot "junee" does not exist; did you mean "june"?'),
-        (["friends", "--to", "o"], 1, '"friends" is a sampler and a snapshot; write one of the statements'),
+        (["friends", "--to", "o"], 1, '"friends" is both a sampler and a snapshot; run one of these statements'),
         (["june", "--to", "o", "--epochs", "2"], 2, "--epochs is supported only for samplers"),
         (["train", "--to", "o", "--split", "fold"], 2, "--split is supported only for snapshots"),
         (["train", "june", "--to", "o", "--format", "pyg"], 1, "unknown format 'pyg' of COPY (SAMPLE …) TO"),

@@ -301,7 +301,7 @@ def test_a_directory_link_on_the_way_of_a_path_leads_nowhere_else(
         assert read == 0
     elif away:
         assert ended.state == "failed"
-        assert "without symbolic links that lead out of their directory" in str(ended.error)
+        assert "without symbolic links that point outside their directory" in str(ended.error)
         assert read == 0
         assert set((tmp_path / "secret").rglob("*")) == before
     else:
@@ -365,7 +365,7 @@ def test_a_run_that_outlives_its_timeout_is_stopped_rolled_back_and_recorded(
     worker, task = Worker(shop, before=lambda db, number: begun.append(number)), Worker(shop).task()
     ended = worker.perform(task, worker.claim(task))
     assert ended.error == (
-        "stopped after 1 second, its timeout; statements 1 to 3 of 4, a transaction, were rolled back"
+        "stopped after its timeout of 1 second; the transaction of statements 1 to 3 of 4 was rolled back"
     )
     assert (ended.rows, last(shop)) == (0, ("timeout", 1, 0, ended.ended + SECOND))
     assert contents(shop)["log"] == []

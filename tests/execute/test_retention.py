@@ -181,7 +181,7 @@ def test_setting_a_retention_lets_nothing_go_and_tells_what_it_would(shop: Path)
     with snapdb.connect(shop) as db:
         said = str(db.execute(KEEP_LAST).message)
         assert said == (
-            "graph g keeps all '0.000001 seconds'; 2 snapshots expire after the next run of a task, or by "
+            "graph g keeps all '0.000001 seconds'; 2 snapshots expire after the next run of a task, or with "
             "EXPIRE SNAPSHOTS OF g BY RETENTION"
         )
         assert names(db) == ["s1", "s2", "s3"]
@@ -193,7 +193,7 @@ def test_setting_a_retention_lets_nothing_go_and_tells_what_it_would(shop: Path)
         assert len(described.fetchall()) == 2
         assert described.message == "keeps all '0.000001 seconds' of its snapshots"
         dropped = str(db.execute("ALTER PROPERTY GRAPH g DROP RETENTION").message)
-        assert dropped == "graph g has no retention any more: its snapshots are kept until they are dropped"
+        assert dropped == "graph g no longer has retention rules; its snapshots are kept until they are dropped"
     with snapdb.connect(shop, read_only=True) as db:
         assert db.execute("ALTER GRAPH g SET RETENTION (all '1 day') DRY RUN").rowcount == 3
         with refused("read-only"):
@@ -225,7 +225,7 @@ def test_a_snapshot_in_use_keeps_its_files_until_the_run_after_it_is_released(sh
         assert applied(db) == []
         assert [batch.ids("person").to_pylist() for batch in stream] == expected
         stream.close()
-        assert applied(db) == ["removed the files of 1 expired snapshot, which have no readers any more"]
+        assert applied(db) == ["removed the files of 1 expired snapshot, which no longer have readers"]
         assert len(folders(shop)) == 1
         assert db.execute("CHECK DATABASE").fetchall() == []
 
@@ -240,7 +240,7 @@ def test_what_was_replaced_or_dropped_while_it_was_read_goes_too(shop: Path, sta
         assert len(folders(shop)) == there + 1
         assert applied(db) == []
         stream.close()
-        assert applied(db) == ["removed the files of 1 expired snapshot, which have no readers any more"]
+        assert applied(db) == ["removed the files of 1 expired snapshot, which no longer have readers"]
         assert len(folders(shop)) == there
 
 
@@ -274,7 +274,7 @@ def test_shared_files_that_no_snapshot_uses_go_when_nobody_else_is_at_the_tables
         assert applied(db) == []  # nothing went, so nothing is looked at
         stream.close()
         lines = applied(db)
-        assert lines[0] == "removed the files of 1 expired snapshot, which have no readers any more"
+        assert lines[0] == "removed the files of 1 expired snapshot, which no longer have readers"
         assert lines[1].endswith("which no snapshot uses any more")
         assert len(folders(shop, "topology")) == 1
         assert db.execute("CHECK DATABASE").fetchall() == []

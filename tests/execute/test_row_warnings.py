@@ -45,8 +45,8 @@ def warned(db: snapdb.Database, *statements: str) -> list[str]:
 def test_an_edge_to_a_key_that_was_never_there_is_warned_of(shop: snapdb.Database) -> None:
     added = "INSERT INTO knows SELECT 0, 100 + range, 1 FROM range(5)"
     assert warned(shop, added) == [
-        "graph g: 5 edges of knows have a destination that does not exist in person (100, 101, 102), "
-        "so that CREATE SNAPSHOT would fail; add the vertices, or declare ON DANGLING SKIP"
+        "graph g: 5 edges of knows have a destination that does not exist in person (100, 101, 102), so "
+        "CREATE SNAPSHOT would fail; add the vertices, or declare ON DANGLING SKIP"
     ]
     with refused("dangling-edges", "100", "101", "102", at="CREATE SNAPSHOT u OF g"):
         shop.execute("CREATE SNAPSHOT u OF g")
@@ -56,7 +56,7 @@ def test_an_edge_to_a_key_that_was_never_there_is_warned_of(shop: snapdb.Databas
 
 def test_ends_of_several_columns_and_of_null_are_looked_at(shop: snapdb.Database) -> None:
     found = warned(shop, "INSERT INTO lives VALUES (1, 'T1', 3), (NULL, 'T1', 1), (2, 'T2', 2)")
-    assert [text.partition(", so that")[0] for text in found] == [
+    assert [text.partition(", so CREATE")[0] for text in found] == [
         "graph g: 1 edge of lives has a source that does not exist in person (None)",
         "graph g: 1 edge of lives has a destination that does not exist in town ((T1, 3))",
     ]
@@ -65,7 +65,7 @@ def test_ends_of_several_columns_and_of_null_are_looked_at(shop: snapdb.Database
 def test_a_key_that_comes_twice_is_warned_of(shop: snapdb.Database) -> None:
     found = warned(shop, "INSERT INTO person VALUES (3, 0), (20, 0), (20, 0), (21, 0), (7, 0)")
     assert found == [
-        "graph g: 3 keys of person have more than one row (3, 7, 20), so that CREATE SNAPSHOT would fail; make them "
+        "graph g: 3 keys of person have more than one row (3, 7, 20), so CREATE SNAPSHOT would fail; make them "
         "unique, or declare ON DUPLICATE KEY FIRST or LAST"
     ]
     with refused("duplicate-key", at="CREATE SNAPSHOT u OF g"):
@@ -145,7 +145,7 @@ def test_many_edges_are_compared_by_a_filter_that_grows_with_the_map(shop: snapd
     many = "INSERT INTO lives SELECT range % 8, CASE WHEN range = 3 THEN '{}' ELSE 'T1' END, 1 FROM range(5000)"
     assert warned(shop, many.format("T1")) == []
     assert warned(shop, many.format("new"))[0].startswith(
-        "graph g: 1 edge of lives has a destination that does not exist in town ((new, 1)), so that"
+        "graph g: 1 edge of lives has a destination that does not exist in town ((new, 1)), so CREATE"
     )
     assert warned(shop, "INSERT INTO town VALUES ('new', 1)", many.format("new")) == []
 

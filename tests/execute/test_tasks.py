@@ -84,7 +84,7 @@ def some_runs(db: Database) -> TaskRun:
         runs.end(begin, "ok", NOON + 4_500_000, rows=7, bytes=900)
         (waits,) = runs.waiting()
         again = runs.retry(waits, "me", NOON + 5 * SECOND)
-        runs.end(again, "timeout", NOON + 6 * SECOND, error="stopped after 1 second, its timeout")
+        runs.end(again, "timeout", NOON + 6 * SECOND, error="stopped after its timeout of 1 second")
         runs.miss(often, NOON + 7 * SECOND, "the run before went on")
         return runs.begin(nightly, "schedule", NOON + 8 * SECOND, "me", NOON + 9 * SECOND)
 
@@ -140,7 +140,7 @@ def test_runs_are_listed_by_when_they_began_an_attempt_a_row(own: Database) -> N
     ]
     assert [(r["scheduled"], r["started"], r["error"]) for r in rows] == [
         (at(NOON), at(NOON + SECOND), "no graph g"),
-        (at(NOON), at(NOON + 5 * SECOND), "stopped after 1 second, its timeout"),
+        (at(NOON), at(NOON + 5 * SECOND), "stopped after its timeout of 1 second"),
     ]
     assert own.execute("SHOW TASK RUNS OF Often").fetchall() == [
         ("often", 1, "ok", at(NOON + 3 * SECOND), None, 7, 900, at(NOON + 3 * SECOND), at(NOON + 4.5 * SECOND)),
@@ -247,7 +247,7 @@ def test_a_replaced_task_keeps_its_runs_and_begins_anew(own: Database) -> None:
 def test_a_task_that_was_dropped_leaves_its_runs(own: Database) -> None:
     some_runs(own)
     before = own.execute("SHOW TASK RUNS OF nightly").fetchall()
-    assert str(own.execute("DROP TASK nightly").message) == "task nightly dropped; the record of its runs is kept"
+    assert str(own.execute("DROP TASK nightly").message) == "task nightly dropped; its run history is kept"
     assert own.execute("SHOW TASK RUNS OF Nightly").fetchall() == before
     own.execute(NIGHTLY)
     assert told(own, "SHOW TASKS LIKE 'nightly'")[0]["runs"] == 0, "they are those of another"

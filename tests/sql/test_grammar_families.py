@@ -214,7 +214,7 @@ def test_a_line_of_cron_is_read_in_a_zone(line: str, read: str) -> None:
         ("0 3 * * * ../etc/localtime", "may have a time zone"),
         ("@daily", "does not support @daily; write 'USING CRON 0 0 * * *'"),
         ("@reboot", "does not support @reboot; write 'USING CRON 0 3 * * * UTC'"),
-        ("0 0 31 4 *", "0 0 31 4 * never starts a run, because its months have no such day"),
+        ("0 0 31 4 *", "0 0 31 4 * never starts a run, because its months do not have that day"),
         ("0 0 30 2 */2", "never starts a run"),
         ("0 3 * MON *", "the month of USING CRON must be 1 to 12 or JAN to DEC"),
         ("0 3 * 13 *", "found 13"),

@@ -142,14 +142,16 @@ def check_style(
 ) -> None:
     """Raise UsageError for options that the format does not support, before anything runs."""
     if null is not None and format not in _WITH_NULL:
-        raise click.UsageError(f"--null is supported for {', '.join(_WITH_NULL)}; {format} represents NULL itself")
+        raise click.UsageError(
+            f"--null is supported only for {', '.join(_WITH_NULL)}, but {format} has its own representation of NULL"
+        )
     if null is not None and re.search('[,\t"\r\n]', null):
         raise click.UsageError("--null must not contain a comma, tab, quote or line end")
     if not header and format not in ("csv", "tsv"):
-        raise click.UsageError(f"--no-header is supported for csv and tsv, not for {format}")
+        raise click.UsageError(f"--no-header is supported only for csv and tsv, not for {format}")
     if max_rows is not None and format != "table":
         raise click.UsageError(
-            f"--max-rows is supported for tables, not for {format}; write LIMIT {max_rows} in the query"
+            f"--max-rows is supported only for tables, not for {format}; add LIMIT {max_rows} to the query"
         )
     if format in ("parquet", "arrow") and output is None and sys.stdout.isatty():
         raise click.UsageError(f"{format} is a binary format, and stdout is a terminal; add -o FILE, or > FILE")

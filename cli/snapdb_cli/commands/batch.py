@@ -83,7 +83,7 @@ def run(path: Path | None, steps: Sequence[ScriptStep], diagnostics: Diagnostics
         code = _statements(path, steps, diagnostics, settings, output)
         if target is not None and settings.format in BINARY and not output.written:
             error = InputError(
-                f"no statement returned rows, so no {settings.format} was written to {settings.output}",
+                f"no statement returned rows, so no {settings.format} file was written to {settings.output}",
                 code="output-format",
             )
             return worse(code, diagnostics.report(error))
@@ -102,6 +102,6 @@ def _statements(
         if database.transaction_state == "idle":
             return code
         error = QueryError(
-            "the script ends inside a transaction, which was rolled back; add COMMIT", code="open-transaction"
+            "the script ended inside a transaction, which was rolled back; add COMMIT", code="open-transaction"
         )
         return worse(code, diagnostics.report(error))

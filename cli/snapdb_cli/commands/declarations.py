@@ -338,7 +338,7 @@ def _bench(against: str | None, size: str, output_format: str, quiet: bool) -> E
     Needs a source checkout of snapdb; `make bench-peers` installs the other libraries.
     """
     if against and size == "tiny":
-        raise click.UsageError("the tiny graph has fewer seeds than a batch of other libraries; use --size arxiv")
+        raise click.UsageError("the tiny graph has fewer seeds than one batch of the other libraries; use --size arxiv")
     return call("commands.maintenance.bench", size, against, output_format, Diagnostics(quiet=quiet))
 
 
@@ -405,7 +405,9 @@ def _help(ctx: click.Context, words: Sequence[str]) -> None:
     try:
         click.echo(reference.help_text(" ".join(words), min(shutil.get_terminal_size().columns, 100)))
     except ValueError as error:
-        raise click.UsageError(f"{error}; snapdb help lists the statements, snapdb --help the commands") from None
+        raise click.UsageError(
+            f"{error}; snapdb help lists the statements, and snapdb --help lists the commands"
+        ) from None
 
 
 COMMANDS = (_demo, _help, _check, _backup, _export, _schedule, _upgrade, _replay, _wait, _bench, _doctor, _completion)

@@ -201,7 +201,9 @@ def run(path: Path | None, echo: Callable[[str], None]) -> None:
         BindError: A file or a non-empty directory exists at `path`.
     """
     if path is not None and path.exists() and (path.is_file() or any(path.iterdir())):
-        raise BindError(f"{path} already exists; the demo creates a new database, choose another path", code="exists")
+        raise BindError(
+            f"{path} already exists, but the demo creates a new database; choose another path", code="exists"
+        )
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="snapdb-demo-") as folder, snapdb.connect(path) as db:
         stage = _Stage(db, echo)

@@ -94,7 +94,7 @@ def _resolve(known: Vocabulary, name: str) -> tuple[str, str]:
         case _:
             statements = f"COPY SNAPSHOT {name} TO '…' or COPY (SAMPLE USING {name}) TO '…'"
             raise BindError(
-                f'"{name}" is a sampler and a snapshot; write one of the statements with -c: {statements}',
+                f'"{name}" is both a sampler and a snapshot; run one of these statements with -c: {statements}',
                 code="unknown-export",
             )
 

@@ -127,9 +127,8 @@ def bench(size: str, against: str | None, output_format: str, diagnostics: Diagn
     """
     if not (root / "benchmarks" / "quick.py").is_file():
         raise InputError(
-            "the benchmarks are part of the source checkout of snapdb, not of the package; in a checkout run make "
-            "bench, or "
-            "pip install -e . and snapdb bench",
+            "the benchmarks are part of snapdb's source checkout, not of the package; in a checkout, run make "
+            "bench, or pip install -e . and then snapdb bench",
             code="benchmark",
         )
     command = [sys.executable, "-m", "benchmarks.quick", size, *([against] if against else [])]

@@ -48,7 +48,8 @@ def _target(context: ExecutionContext, plan: CopyToPlan) -> Path:
     if _is_device(expanded) or (os.path.exists(target) and not os.path.isfile(target)):
         raise _refused(
             plan,
-            f"{plan.path} is not a regular file; write the path of one, or use --format of the command line for stdout",
+            f"{plan.path} is not a regular file; write the path of one, or use the command line's --format "
+            "option for stdout",
         )
     if target.is_relative_to(os.path.realpath(context.store.db_dir.path)):
         raise _refused(

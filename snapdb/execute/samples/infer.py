@@ -160,7 +160,8 @@ def _check_full(statement: Sample) -> None:
         if any(count != FULL for count in clause.counts):
             edge = "DEFAULT" if clause.edge is None else quote_odd(clause.edge.text)
             raise BindError(
-                f"the fanouts of inference must be FULL, because it is exact, found {list(clause.counts)}; write "
+                f"the fanouts of inference must be FULL, because inference is exact, found {list(clause.counts)}; "
+                "write "
                 f"fanout='{edge} => [FULL]', and leave out edge types that the model does not use",
                 span=clause.span,
                 code="out-of-range",

@@ -181,7 +181,7 @@ def _check_scheme(lineage: Mapping[Any, Any]) -> None:
     if scheme == RNG_SCHEME:
         return
     newer = isinstance(scheme, str) and re.fullmatch(r"snapdb-\d+", scheme, re.ASCII)
-    what = f"install the snapdb that created it ({lineage.get('snapdb')!r:.40})" if newer else _GIVE
+    what = f"install the snapdb version that created it ({lineage.get('snapdb')!r:.40})" if newer else _GIVE
     raise FormatError(
         f"this lineage has rng scheme {scheme!r:.40}, but snapdb {__version__} uses {RNG_SCHEME}; {what}",
         code="rng-scheme",
@@ -224,9 +224,9 @@ def _pinned(lineage: Mapping[Any, Any]) -> Pinned:
         text = json.dumps(lineage["pinned"])
         pin = decode(Pinned, text)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise _damaged("its pinned is not a graph") from error
+        raise _damaged("its field pinned is not a graph") from error
     if definition_digest(json.loads(text)) != lineage["definition"]:
-        raise _damaged("its definition does not match its pinned")
+        raise _damaged("its fields definition and pinned do not match")
     return pin
 
 

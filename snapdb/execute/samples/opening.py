@@ -309,9 +309,8 @@ class _PublicationWatch:
     def _tell_gone(self, what: str) -> None:
         was = self._mark.published
         warnings.warn(
-            f"{what} was dropped: the stream continues with {was.name} at version {was.version}, whose files are "
-            "kept until "
-            "it is closed; create it again, or open another stream",
+            f"{what} was dropped: the stream continues with {was.name} at version {was.version}, whose files "
+            "are kept until the stream is closed; create what was dropped again, or open another stream",
             RuntimeWarning,
             stacklevel=_CALLER,
         )

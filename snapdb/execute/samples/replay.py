@@ -38,9 +38,10 @@ if TYPE_CHECKING:
 
 
 _CHANGED = (
-    "SEEDS returns other seeds now, because it reads data without versions (a file, registered data, another snapshot)"
+    "SEEDS now returns different seeds, because it reads data without versions (a file, registered "
+    "data, another snapshot)"
 )
-_OTHERS = "the seeds passed are others; pass the same seeds with the same columns"
+_OTHERS = "different seeds were passed; pass the same seeds with the same columns"
 
 
 def replay_batch(
@@ -155,7 +156,7 @@ class _Replay:
 
 
 def _missing(what: str, argument: str) -> InputError:
-    return InputError(f"this batch {what}; pass the same again: {argument}=…", code="not-in-lineage")
+    return InputError(f"this batch {what}; pass the same values again: {argument}=…", code="not-in-lineage")
 
 
 def _check_database(context: ExecutionContext, past: Past) -> None:
@@ -165,7 +166,7 @@ def _check_database(context: ExecutionContext, past: Past) -> None:
         return
     problem = f"its version {version} differs" if version <= head else f"its newest version is {head}"
     raise DatabaseError(
-        f"{context.store.db_dir.path} is not the database of this lineage, which is of version {version} of "
+        f"{context.store.db_dir.path} is not the database of this lineage, which refers to version {version} of "
         f"{past.database}: {problem}; specify its database: database=… (--database)",
         code="other-database",
     )
@@ -215,10 +216,9 @@ def _check_codings(past: Past, opened: StreamSource, *, stands: bool) -> None:
         growing = [v.name for v in past.pinned.graph.vertices if _grows(v, now)]
         if growing and not stands:
             raise DataError(
-                "this lineage is of a snapdb that did not record the codes of classes and the widths of sparse "
-                "features "
-                f"({', '.join(growing)}), and its snapshot does not exist any more, so they may differ. Replay it "
-                "with the snapdb version in the lineage, or list its rows: snapdb replay",
+                "this lineage was created by a snapdb version that did not record class codes and sparse feature "
+                f"widths ({', '.join(growing)}), and its snapshot no longer exists, so they may differ; replay it "
+                "with the snapdb version in the lineage, or list its rows with snapdb replay",
                 code="other-codes",
             )
         return
@@ -227,9 +227,9 @@ def _check_codings(past: Past, opened: StreamSource, *, stands: bool) -> None:
             if then.get(element) != now[name].get(element):
                 was, is_now = _coding_text(then.get(element)), _coding_text(now[name].get(element))
                 raise DataError(
-                    f"the {name} of {element} differ from this lineage ({was} then, {is_now} now): the "
-                    "snapshot was created by an older snapdb, which assigned other codes; "
-                    "replay it with that version, or sample again",
+                    f"the {name} of {element} differ from those in this lineage ({was} then, {is_now} now): the "
+                    "snapshot was created by an older snapdb, which assigned different codes; replay it with that "
+                    "version, or sample again",
                     code="other-codes",
                 )
 
@@ -254,8 +254,8 @@ def _unwritable(bind_context: BindContext, past: Past, plan: CreateSnapshotPlan)
     stands = graph is not None and set(plan.graph.elements) <= set(graph.elements)
     hint = f", or run there: {_create_text(plan)}" if stands else ""
     return DatabaseError(
-        f"snapshot {past.snapshot} does not exist any more in that state, and the database is opened "
-        f"read-only; open it for writing{hint}",
+        f"snapshot {past.snapshot} no longer exists in that state, and the database was opened read-only; "
+        f"open it for writing{hint}",
         code="read-only",
     )
 
@@ -265,7 +265,7 @@ def _pinning(bind_context: BindContext, past: Past) -> CreateSnapshotPlan:
     taken, tables = bind_context.catalog.kind_of(past.snapshot) is not None, bind_context.tables_at(past.version)
     if problem := next(misfits(past.pinned.graph, tables), None):
         raise InputError(
-            f"this lineage is damaged: its graph does not fit version {past.version}: {problem}", code="lineage"
+            f"this lineage is damaged: its graph does not match version {past.version}: {problem}", code="lineage"
         )
     return CreateSnapshotPlan(
         name=f"{past.snapshot}_of_version_{past.version}" if taken else past.snapshot,

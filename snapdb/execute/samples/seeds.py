@@ -66,7 +66,7 @@ def check_born(plan: SamplePlan, view: GraphView, seeds: Seeds) -> None:
         what, shown = "seeds do", [str(key) for key in view.keys[seeds.type].read(seeds.ids[rows[:3]]).to_pylist()]
     with about_seeds(plan.seeds.span, plan.outside):
         raise DataError(
-            f"{rows.size} of {late.size} {what} not exist yet at the seed's time ({', '.join(shown)}); "
+            f"{rows.size} of {late.size} {what} not exist yet at their seed time ({', '.join(shown)}); "
             "set seed_time to their event time or later, or leave them out",
             code="seed-not-there-yet",
         )
@@ -202,7 +202,7 @@ def _check_total(table: pa.Table, order: tuple[int, ...]) -> None:
     if order and chosen.group_by(chosen.column_names).aggregate([]).num_rows < table.num_rows:
         names = ", ".join(table.column_names[i] for i in order)
         raise DataError(
-            f"IN ORDER needs an order without ties, but ORDER BY {names} has ties; add the key to it",
+            f"IN ORDER needs an order without ties, but ORDER BY {names} has ties; add the key to ORDER BY",
             code="ties-in-order",
         )
 
@@ -277,7 +277,7 @@ def _seed_column(plan: SamplePlan, table: pa.Table, place: int, column: Column) 
     if missing.any():
         rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1))
         raise DataError(
-            f'{rows.size} of {len(missing)} seeds have NULL as "{column.name}" '
+            f'{rows.size} of {len(missing)} seeds have NULL in "{column.name}" '
             f"({_shown_keys(plan, table, rows)}); write coalesce({column.name}, …), or leave them out",
             code="seed-null",
         )

@@ -34,7 +34,7 @@ def wait_for(
         seen = catalog
         if catalog_db.db_dir.immutable:
             raise DatabaseError(
-                f"{catalog_db.db_dir.path} is not writable and no other process had it open, so it is read as "
+                f"{catalog_db.db_dir.path} is not writable, and no other process had it open, so it is read as "
                 "immutable files, "
                 "and waiting would never end; open it again while a writer has it open",
                 code="cannot-wait",
@@ -107,7 +107,7 @@ def _daemon(catalog_db: CatalogDb, *, silent: bool) -> str:
     if silent:
         command = scheduler_command("run", db_dir)
         return f"the scheduler, {describe_process(leader)}, does not respond; run: {command}"
-    return f"its scheduler is {describe_process(leader)}; for its runs: {scheduler_command('history', db_dir)}"
+    return f"its scheduler is {describe_process(leader)}; to list its runs, run: {scheduler_command('history', db_dir)}"
 
 
 def _seconds(timeout: object) -> bool:

@@ -442,7 +442,7 @@ def _drop_names(
 def _drop_task(context: ExecutionContext, task: Task) -> Outcome:
     with context.store.catalog_db.writing(publishes=True) as connection:
         TaskRows(connection).drop(task)
-    return Outcome(f"task {task.name} dropped; the record of its runs is kept")
+    return Outcome(f"task {task.name} dropped; its run history is kept")
 
 
 def _drop_tag(context: ExecutionContext, tag: Tag) -> Outcome:

@@ -154,8 +154,8 @@ def _split(context: ExecutionContext, session: SqlSession, table: Table, segment
     (distinct,) = session.rows(f"SELECT count(DISTINCT {_ID}) FROM {source}")[0]
     if distinct != segment.rows:
         raise DataError(
-            f"{segment.rows:,} new values for {counted(distinct, 'row')} of {table.name}: at most one row of FROM "
-            "may match a row; make them distinct, or aggregate them",
+            f"{segment.rows:,} new values for {counted(distinct, 'row')} of {table.name}: at most one row of "
+            "FROM can match each row; make the rows of FROM distinct, or aggregate them",
             code="ambiguous-update",
         )
     columns = quote_all(c.name for c in table.columns)

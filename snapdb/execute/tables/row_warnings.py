@@ -212,7 +212,7 @@ def _duplicates(new: _New, graph: PropertyGraph, vertex: VertexElement) -> Itera
             has = "has" if many == 1 else "have"
             yield (
                 f"graph {graph.name}: {counted(many, 'key')} of {vertex.name} {has} more than one row "
-                f"({_shown(session, known, wrong)}), so that CREATE SNAPSHOT would fail; make them unique, or "
+                f"({_shown(session, known, wrong)}), so CREATE SNAPSHOT would fail; make them unique, or "
                 "declare ON DUPLICATE KEY FIRST or LAST"
             )
 
@@ -252,7 +252,7 @@ def _dangling(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: froze
                 yield (
                     f"graph {graph.name}: {counted(many, 'edge')} of {edge.name} {has} a {end.side} that does not "
                     "exist in "
-                    f"{end.vertex.name} ({_shown(session, known, wrong)}), so that CREATE SNAPSHOT would fail; add "
+                    f"{end.vertex.name} ({_shown(session, known, wrong)}), so CREATE SNAPSHOT would fail; add "
                     "the vertices, or declare ON DANGLING SKIP"
                 )
 

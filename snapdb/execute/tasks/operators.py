@@ -127,7 +127,7 @@ def _busy(context: ExecutionContext, task: Task) -> LockedError:
     if going and going[-1].started is not None:
         began = moment(going[-1].started).isoformat(sep=" ", timespec="seconds")
         since = f" (run {going[-1].run} since {began})"
-    text = f"task {task.name} is running{since}; wait for its end: SHOW TASK RUNS OF {quote_odd(task.name)}"
+    text = f"task {task.name} is running{since}; wait until the run ends: SHOW TASK RUNS OF {quote_odd(task.name)}"
     return LockedError(text, code="task-running")
 
 
@@ -146,7 +146,7 @@ def _outcome(task: Task, ended: Ended, seconds: float) -> Outcome:
             raise QueryError("interrupted", code="interrupted")
         where = f"task = {text_literal(task.name)} AND run = {number}"
         raise QueryError(
-            f"run {number} of task {task.name} failed: {ended.error}; its log: SELECT log FROM "
+            f"run {number} of task {task.name} failed: {ended.error}; read its log with SELECT log FROM "
             f"snapdb.task_runs WHERE {where}",
             code="task-failed",
         )

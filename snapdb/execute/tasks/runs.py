@@ -68,7 +68,7 @@ class RunProgress:
     def stopped(self, why: _Reason, task: Task) -> str:
         """Return the error message of a stopped run."""
         ends: dict[_Reason, str] = {
-            "timeout": f"stopped after {_duration(task.timeout or 0)}, its timeout",
+            "timeout": f"stopped after its timeout of {_duration(task.timeout or 0)}",
             "terminated": "stopped: the scheduler is shutting down",
             "interrupted": "interrupted",
         }
@@ -87,7 +87,10 @@ class RunProgress:
         if isinstance(error, OSError):
             named = f": {error.filename}" if error.filename else ""
             return f"{place}system error: {error.strerror or error}{named}"
-        return f"{place}internal error: {type(error).__name__}: {_first_line(str(error))}; the traceback is in its log"
+        return (
+            f"{place}internal error: {type(error).__name__}: {_first_line(str(error))}; the traceback is in the "
+            "log of the run"
+        )
 
     def _left(self) -> str:
         number, total = self.statement, self.total
@@ -96,7 +99,7 @@ class RunProgress:
         if number <= self.kept:
             return f"statement {number} of {total} was complete, and none was in progress"
         if self.begun and self.begun < number:
-            return f"statements {self.begun} to {number} of {total}, a transaction, were rolled back"
+            return f"the transaction of statements {self.begun} to {number} of {total} was rolled back"
         if self.under_way or self.begun:
             return "its statement was rolled back" if total == 1 else f"statement {number} of {total} was rolled back"
         return f"statement {number} of {total} was not started"

@@ -73,7 +73,7 @@ def _seed_columns(
     if y is not None and not SqlType(columns[y].type).is_seed_value():
         raise BindError(
             f'column "y" of SEEDS has type {columns[y].type}; it must be a number, or an array such as FLOAT[3] '
-            "(for named classes write TARGET in the graph, so that all seed sets have the same codes)",
+            "(for named classes, write TARGET in the graph, so that all seed sets have the same codes)",
             code="seed-type",
         )
     features = {spec.name.lower() for element in snapshot.graph.elements for spec in element.features}
@@ -97,7 +97,7 @@ def _by_name(columns: Sequence[Column], key: tuple[int, ...]) -> dict[str, int]:
 def _check_other(column: Column, taken: bool) -> None:
     if taken:
         raise BindError(
-            f'column "{column.name}" of SEEDS has the name of another attribute of batches; select it AS another name',
+            f'column "{column.name}" of SEEDS has the same name as a batch attribute; rename it with AS',
             code="seed-columns",
         )
     if not SqlType(column.type).is_seed_value():
@@ -159,7 +159,8 @@ def _check_time(column: Column, snapshot: Snapshot, tables: Mapping[str, Table],
     if not SqlType(column.type).is_event_time():
         raise BindError(
             f'column "{column.name}" of SEEDS has type {column.type}; it must be a timestamp, a date or an '
-            "integer, as the graph's event times are",
+            "integer, like the "
+            "graph's event times",
             code="seed-type",
         )
     unit = event_unit(snapshot.graph, tables, place) if graph_times(snapshot.graph, tables) else None
@@ -282,7 +283,7 @@ def _columns(
     needing = _clause_needing_time(spec)
     if needing is not None and columns.time is None:
         raise BindError(
-            f"{needing} needs the time of each seed; add it to the columns of SEEDS, t AS seed_time",
+            f"{needing} needs the time of each seed; add it to the columns of SEEDS, as in t AS seed_time",
             span=clause,
             code="needs-seed-time",
         )
@@ -400,7 +401,9 @@ def _share(subset: Spanned[Decimal]) -> Fraction:
             code="out-of-range",
         )
     if not isinstance(exponent, int) or exponent < LEAST_PLACE:
-        raise BindError(f"SUBSET must have at most {-LEAST_PLACE} decimals", span=subset.span, code="out-of-range")
+        raise BindError(
+            f"SUBSET must have at most {-LEAST_PLACE} decimal places", span=subset.span, code="out-of-range"
+        )
     return Fraction(percent) / 100
 
 
@@ -411,7 +414,7 @@ def _device(clause: Spanned[str]) -> str | None:
         return None
     if not re.fullmatch(r"cuda(:\d{1,3})?", name, re.ASCII):
         raise BindError(
-            f"unknown device '{clause.value}'; write 'cpu', 'cuda' or a GPU by its number, 'cuda:1'",
+            f"unknown device '{clause.value}'; write 'cpu', 'cuda' or a numbered GPU such as 'cuda:1'",
             span=clause.span,
             code="unknown-device",
         )
@@ -429,7 +432,8 @@ def _check_cap(statement: Sample, fanouts: Sequence[Fanout], drawing: Drawing, r
         if refresh is None:
             what, remedy = f"a fanout of {most}", "METHOD BOTTOMK"
         raise BindError(
-            f"{what} exceeds {_TORCH_CAP}, the maximum for uniform draws by torch; write WITH numba, {remedy}, or FULL",
+            f"{what} exceeds {_TORCH_CAP}, the maximum for uniform draws with torch; write WITH numba, "
+            f"{remedy}, or FULL",
             span=statement.fanouts.span,
             code="out-of-range",
         )
@@ -470,8 +474,8 @@ def statement_of(sampler: Sampler) -> Sample:
         if isinstance(statement, Sample):
             return statement
     raise CorruptError(
-        f"the text of sampler {sampler.name} is not a valid SAMPLE statement: {sampler.text[:40]!r}; create it again "
-        f"by CREATE OR REPLACE SAMPLER {quote_odd(sampler.name)}",
+        f"the text of sampler {sampler.name} is not a valid SAMPLE statement: {sampler.text[:40]!r}; create "
+        f"it again with CREATE OR REPLACE SAMPLER {quote_odd(sampler.name)}",
         code="damaged-catalog",
     )
 

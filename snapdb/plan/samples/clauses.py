@@ -54,11 +54,11 @@ _AMPLIFY = Decimal(2)
 _MOST_EDGES = 2**31 - 1
 _MOST_DEGREE = 2**63 - 1
 _ROWLESS: dict[Method, str] = {
-    "LATEST": "takes the newest edges, the same in every batch",
-    "TOPK": "takes the heaviest edges, the same in every batch",
-    "FULL": "takes every edge",
-    "BOTTOMK": "draws by a random key per edge and batch",
-    "LABOR": "draws by a random key per neighbour and batch, and reuses draws by DEPENDENT BATCHES",
+    "LATEST": "always selects the newest edges",
+    "TOPK": "always selects the heaviest edges",
+    "FULL": "selects every edge",
+    "BOTTOMK": "draws with a random key for each edge and batch",
+    "LABOR": "draws with a random key for each neighbour and batch, and reuses draws with DEPENDENT BATCHES",
 }
 """Maps each method that cannot use a neighbor pool to the reason."""
 
@@ -143,7 +143,7 @@ def bind_drawing(
     with_replacement = clauses.replace is not None and clauses.replace.value
     if clauses.replace is not None and with_replacement and method != "UNIFORM":
         raise BindError(
-            f"METHOD {method} always draws without replacement; leave WITH REPLACEMENT out, or METHOD",
+            f"METHOD {method} always draws without replacement; leave out WITH REPLACEMENT or METHOD",
             span=clauses.replace.span,
             code="clauses-clash",
         )
@@ -236,7 +236,7 @@ def _named_weights(
         if edge_name is None:
             if len(columns) > 1:
                 raise BindError(
-                    f"each of several columns must be qualified by its edge type, as in "
+                    f"if WEIGHT BY has several columns, each must be qualified by its edge type, as in "
                     f"{quote_odd(walked[0].name)}.{quote_odd(column.text)}",
                     span=column.span,
                     code="ambiguous-weight",
@@ -318,7 +318,7 @@ def _among(clauses: Clauses, seeds: EdgeElement, snapshot: Snapshot, context: Bi
         edge = find_edge_type(context, snapshot, name)
         if (edge.source, edge.destination) != (seeds.source, seeds.destination):
             raise BindError(
-                f"{edge.name} connects {edge.source} to {edge.destination}, but the seeds' {seeds.name} "
+                f"{edge.name} connects {edge.source} to {edge.destination}, but the seed edges {seeds.name} connect "
                 f"{seeds.source} to {seeds.destination}; write edge types between the same vertex types",
                 span=name.span,
                 code="other-ends",
@@ -373,7 +373,8 @@ def bind_temporal(
     if clause is None:
         if length is not None:
             raise BindError(
-                "WITHIN needs TEMPORAL, as it limits the age of edges before a seed's time; add TEMPORAL < SEED_TIME",
+                "WITHIN needs TEMPORAL, because it limits the age of edges before a seed's time; add TEMPORAL < "
+                "SEED_TIME",
                 span=length.value.span,
                 code="needs-temporal",
             )
@@ -454,7 +455,7 @@ def _check_drawing(statement: Sample, clause: RefreshClause, drawing: Drawing) -
             clauses.method.span,
         )
     if clauses.replace is not None and drawing.replace:
-        raise _clash(f"{what} draws without replacement; leave WITH REPLACEMENT out, or {what}", clauses.replace.span)
+        raise _clash(f"{what} draws without replacement; leave out WITH REPLACEMENT or {what}", clauses.replace.span)
     if clauses.weights is not None and drawing.method != "PRIORITY":
         raise _clash(
             f"{what} supports weights only with METHOD PRIORITY, which returns the probability of each edge; "
@@ -486,7 +487,7 @@ def _share(clause: RefreshClause, name: str, percent: Decimal) -> Fraction:
 def _exact(clause: RefreshClause, name: str, value: Decimal) -> Fraction:
     exponent = value.as_tuple().exponent
     if not isinstance(exponent, int) or not LEAST_PLACE <= exponent <= -LEAST_PLACE:
-        raise _outside(clause, f"{name} must have at most {-LEAST_PLACE} decimals, found {value}")
+        raise _outside(clause, f"{name} must have at most {-LEAST_PLACE} decimal places, found {value}")
     return Fraction(value)
 
 

@@ -95,7 +95,7 @@ def write_history(session: SqlSession, source: FeatureSource, spec: FeatureSpec,
 
 def _check_times(session: SqlSession, source: FeatureSource, spec: FeatureSpec) -> None:
     advice = "delete them, or set a time"
-    check_rows(session, source, [RowCheck(f"{_TIME} IS NULL", "NULL or infinity as event time", advice)])
+    check_rows(session, source, [RowCheck(f"{_TIME} IS NULL", "a NULL or infinite event time", advice)])
     check_features(session, source, [spec])
 
 

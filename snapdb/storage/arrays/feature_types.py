@@ -316,7 +316,7 @@ def _check_even(session: SqlSession, source: FeatureSource, part: FeatureColumn)
         counts = ", ".join(f"{length} in {count} rows" for length, count in lengths[:3])
         raise DataError(
             f'feature column "{part.name}" of {source.element} is ragged: lengths {counts}; '
-            f"all lists of a feature must have one length: pad the lists, or write SPARSE",
+            f"all lists of a feature must have the same length: pad the lists, or write SPARSE",
             code="ragged-feature",
         )
 

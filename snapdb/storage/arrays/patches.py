@@ -230,9 +230,8 @@ def _outline(root: Base, old: Lists, held: Int64s, removals: Lists, new: Lists) 
     if wrong >= 0:
         node = removals.nodes[np.searchsorted(removals.indptr, wrong, side="right") - 1]
         raise CorruptError(
-            f"edge {removals.keys.edge_id[wrong]} of node {node} is to be removed from a topology that does not "
-            "contain it, "
-            "or to be removed twice; CHECK DATABASE lists the file",
+            f"edge {removals.keys.edge_id[wrong]} of node {node} must be removed twice, or from a topology that "
+            "does not contain it; CHECK DATABASE lists the file",
             code="damaged-snapshot",
         )
     return Outline(outline.nodes[:count], outline.kept[:count], outline.indptr[: count + 1]), positions

@@ -268,7 +268,7 @@ def _storage_error(error: sqlite3.DatabaseError, doing: str) -> DatabaseError | 
     if "locked" in text or "busy" in text:
         return LockedError(f"{doing}: another process held it for {_PATIENCE:.0f} s; try again", code="catalog-busy")
     if "readonly" in text or "read-only" in text:
-        return DatabaseError(f"{doing}: the database is opened read-only", code="read-only")
+        return DatabaseError(f"{doing}: the database was opened read-only", code="read-only")
     if isinstance(error, sqlite3.OperationalError) and "disk I/O" in text:
         return DatabaseError(
             f"{doing}: {text}; check the disk and its free space, nothing was changed", code="cannot-write"

@@ -77,7 +77,7 @@ class DatabaseDir:
     path: Path
     """The absolute path of the directory."""
     read_only: bool
-    """Whether the database is opened read-only."""
+    """Whether the database was opened read-only."""
     disk: Disk = field(default_factory=Disk)
     """The file operations of the database."""
     immutable: bool = False
@@ -304,7 +304,7 @@ def check_in_place(path: Path, opened: tuple[int, int] | None = None) -> None:
     current = file_id(path / CATALOG)
     if current is None:
         raise DatabaseError(
-            f"no database exists at {path} any more: it was moved or removed while it was open; connect to its "
+            f"the database at {path} no longer exists: it was moved or removed while it was open; connect to its "
             "new path",
             code="database-gone",
         )

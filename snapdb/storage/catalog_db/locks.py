@@ -226,7 +226,7 @@ class Lease:
         except OSError as error:
             self.release()
             raise CorruptError(
-                f"{error.filename} does not exist any more; create the snapshot again", code="missing-file"
+                f"{error.filename} no longer exists; create the snapshot again", code="missing-file"
             ) from error
 
     def release(self) -> None:
