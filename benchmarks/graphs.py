@@ -9,6 +9,7 @@ are measured on the same graph.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,9 @@ from numba import njit, prange
 
 DATA = Path(__file__).parent / "data"
 """The folder in which generated graphs are stored. Git ignores it."""
+
+_NODES = 100_000
+"""The number of nodes that are written to a Parquet file at once."""
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
@@ -83,12 +87,31 @@ def write_parquet(graph: Graph, folder: Path) -> tuple[Path, Path]:
     count, width = graph.features.shape
     train = np.zeros(count, dtype=np.bool_)
     train[graph.train] = True
-    rows = pa.FixedSizeListArray.from_arrays(pa.array(np.asarray(graph.features).reshape(-1)), width)
-    columns = {"id": np.arange(count), "x": rows, "label": np.asarray(graph.labels), "train": train}
-    pq.write_table(pa.table(columns), nodes, row_group_size=100_000)
-    receivers = np.repeat(np.arange(count), np.diff(graph.indptr))
-    pq.write_table(pa.table({"src": np.asarray(graph.indices, dtype=np.int64), "dst": receivers}), edges)
+    for path, parts in ((nodes, _node_parts(graph, train, width)), (edges, _edge_parts(graph))):
+        first = next(parts)
+        with pq.ParquetWriter(path, first.schema) as file:
+            for part in (first, *parts):
+                file.write_table(part)
     return nodes, edges
+
+
+def _node_parts(graph: Graph, train: npt.NDArray[np.bool_], width: int) -> Iterator[pa.Table]:
+    """Yield the rows of node.parquet in parts, because the features can exceed memory."""
+    for low in range(0, len(graph.labels), _NODES):
+        some = slice(low, low + _NODES)
+        values = pa.array(np.asarray(graph.features[some]).reshape(-1))
+        rows = pa.FixedSizeListArray.from_arrays(values, width)
+        ids = np.arange(low, low + len(graph.labels[some]))
+        yield pa.table({"id": ids, "x": rows, "label": np.asarray(graph.labels[some]), "train": train[some]})
+
+
+def _edge_parts(graph: Graph) -> Iterator[pa.Table]:
+    """Yield the rows of edge.parquet in parts."""
+    for low in range(0, len(graph.labels), _NODES):
+        bounds = np.asarray(graph.indptr[low : low + _NODES + 1])
+        sources = np.asarray(graph.indices[bounds[0] : bounds[-1]], dtype=np.int64)
+        receivers = np.repeat(np.arange(low, low + bounds.size - 1), np.diff(bounds))
+        yield pa.table({"src": sources, "dst": receivers})
 
 
 def _make(size: Size, seed: int, path: Path) -> None:

@@ -244,7 +244,7 @@ def _patched(
         return None  # the base's list length may come from removed rows
 
     def patch(directory: Path) -> dict[str, Any]:
-        facts = write_feature_patch(session, source, specs, target, base.facts, directory, change.growth)
+        facts = write_feature_patch(session, source, specs, target, base.path, base.facts, directory, change.growth)
         if facts is None:
             raise _UnfitError
         return facts
@@ -287,4 +287,8 @@ def _own(specs: tuple[FeatureSpec, ...]) -> tuple[FeatureSpec, ...]:
 
 def _plain(specs: Any) -> list[Any]:
     """Return the feature properties that determine the arrays, as plain values."""
-    return [[s.name, list(s.columns), s.default, s.dtype, s.sparse, s.width] for s in specs]
+    # A type of STORED is added only if there is one, so that older digests remain valid.
+    return [
+        [s.name, list(s.columns), s.default, s.dtype, s.sparse, s.width, *([s.stored] if s.stored else [])]
+        for s in specs
+    ]

@@ -25,8 +25,9 @@ from snapdb.kernels.features import (
     last_before,
     overlay,
 )
+from snapdb.kernels.stored import CODES, Scale, decode, encode, gather_decoded
 from snapdb.storage.array_files import available_memory, read_singly
-from snapdb.storage.arrays.feature_files import csr_path, read_sparse
+from snapdb.storage.arrays.feature_files import csr_path, encoded_fill, read_scale, read_sparse
 from snapdb.storage.arrays.feature_history import (
     FOREVER,
     HistoryArrays,
@@ -67,6 +68,9 @@ class RowReader(Feature, Protocol):
     @property
     def blank(self) -> Array:
         """[width] the row of ids that have none."""
+
+    def decode(self, rows: Array) -> Array:
+        """Return the values of rows of the arrays. The result may be the argument."""
 
     def find(self, ids: Array, before: Int64s | None = None, *, strict: bool = True) -> Int64s:
         """[n] the number of each id's row in the arrays, or -1 for `blank`.
@@ -110,6 +114,10 @@ class ArrayFeature(NamedTuple):
         """Return a new array of the rows of these ids."""
         return gather_mapped(self.array, ids) if self.scarce else gather(self.array, ids)
 
+    def decode(self, rows: Array) -> Array:
+        """Return the rows, which are values."""
+        return rows
+
     def find(self, ids: Array, before: Int64s | None = None, *, strict: bool = True) -> Int64s:
         """Return the ids: row i belongs to id i."""
         return find_rows(self.array.shape[0], 0, NOTHING, self.array.shape[0], ids)
@@ -139,7 +147,7 @@ class _PatchedFeature:
     marks: _Marks
     """The ids with a newer row."""
     fill: Any
-    """The value in the rows of all other ids."""
+    """The value in the rows of all other ids, or [width] their row."""
     scarce: bool = False
     """Whether the arrays are mapped and do not fit in memory together with the other arrays that batches read."""
 
@@ -158,6 +166,10 @@ class _PatchedFeature:
     @property
     def blank(self) -> Array:
         return np.full(self.base.shape[1:], self.fill, self.base.dtype)
+
+    def decode(self, rows: Array) -> Array:
+        """Return the rows, which are values."""
+        return rows
 
     def find(self, ids: Array, before: Int64s | None = None, *, strict: bool = True) -> Int64s:
         """Return the number of each id's row: newer rows follow those of the base."""
@@ -215,6 +227,10 @@ class HistoryFeature(NamedTuple):
     """The vertex type, for messages."""
     keys: KeyReader | None = None
     """The keys of the vertex type, for messages."""
+    stored: str | None = None
+    """The type in which the values are stored, or None for their dtype."""
+    scale: Scale | None = None
+    """The ranges of the columns of values that are stored as int8."""
     scarce: bool = False
     """Whether the arrays are mapped and do not fit in memory together with the other arrays that batches read."""
 
@@ -224,7 +240,7 @@ class HistoryFeature(NamedTuple):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return self.history.rows.dtype
+        return self.history.rows.dtype if self.stored is None else np.dtype(np.float32)
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -232,7 +248,11 @@ class HistoryFeature(NamedTuple):
 
     @property
     def blank(self) -> Array:
-        return np.full(self.shape[1], fill_value(self.dtype.name, self.default), self.dtype)
+        if self.stored is None:
+            return np.full(self.shape[1], fill_value(self.dtype.name, self.default), self.dtype)
+        row = np.full((1, self.shape[1]), self.default or 0, np.float32)
+        encoded: Array = encode(row, self.stored, self.scale)[0]
+        return encoded
 
     def read(self, ids: Array) -> Array:
         """Return a new array of the values of these ids at the end of the window.
@@ -254,6 +274,10 @@ class HistoryFeature(NamedTuple):
         """
         return self._read(self.find(ids, before))
 
+    def decode(self, rows: Array) -> Array:
+        """Return the values of rows of the history."""
+        return rows if self.stored is None else decode(rows, self.stored, self.scale)
+
     def find(self, ids: Array, before: Int64s | None = None, *, strict: bool = True) -> Int64s:
         """Return the number of the last row of each id before its time, or -1."""
         end = FOREVER if self.stop is None else self.stop
@@ -270,12 +294,65 @@ class HistoryFeature(NamedTuple):
         without = np.flatnonzero(where < 0)
         # If no id has a value, there may be no row to read instead of the missing ones.
         if without.size == where.size:
-            return np.tile(self.blank, (where.size, 1))
+            return self.decode(np.tile(self.blank, (where.size, 1)))
         # For ids without a value, any valid row is read and then overwritten, so the gather needs no branch per id.
         where[without] = where.max()
         out = gather_mapped(self.history.rows, where) if self.scarce else gather(self.history.rows, where)
         out[without] = self.blank
-        return out
+        return self.decode(out)
+
+
+_Rows = ArrayFeature | _PatchedFeature
+"""The features that consist of rows of arrays."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFeature:
+    """A feature whose rows are decoded when they are read."""
+
+    codes: _Rows
+    """The rows as they are stored."""
+    kind: str
+    """The type in which they are stored."""
+    scale: Scale | None
+    """The ranges of the columns for int8."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.codes.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.float32)
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        return self.codes.arrays
+
+    @property
+    def blank(self) -> Array:
+        return self.codes.blank
+
+    def find(self, ids: Array, before: Int64s | None = None, *, strict: bool = True) -> Int64s:
+        """Return the number of each id's row."""
+        return self.codes.find(ids, before, strict=strict)
+
+    def decode(self, rows: Array) -> Array:
+        """Return the values of stored rows as a new array."""
+        return decode(rows, self.kind, self.scale)
+
+    def read(self, ids: Array) -> Array:
+        """Return a new array of the rows of these ids."""
+        if isinstance(self.codes, ArrayFeature) and not self.codes.scarce:
+            return gather_decoded(self.codes.array, ids, self.kind, self.scale)
+        return self.decode(self.codes.read(ids))
+
+
+def stored_type(feature: Feature) -> str | None:
+    """Return the type in which a feature is stored, or None for its dtype."""
+    if isinstance(feature, StoredFeature):
+        return feature.kind
+    return feature.stored if isinstance(feature, HistoryFeature) else None
 
 
 def open_features(base: Path, patch: Path | None, names: Sequence[str]) -> dict[str, Feature]:
@@ -335,7 +412,9 @@ def open_history(
     published = PublishedDir(directory)
     for file in ("indptr.npy", "time.npy", f"feature-{name}.npy"):
         published.checked(file)
-    return HistoryFeature(read_history(directory, name), name, stop, default, element, keys)
+    stored = _stored(published, name)
+    scale = read_scale(directory, name) if stored == "int8" else None
+    return HistoryFeature(read_history(directory, name), name, stop, default, element, keys, stored, scale)
 
 
 def _feature(base: PublishedDir, patch: PublishedDir | None, name: str, marks: _Marks | None) -> Feature:
@@ -343,13 +422,36 @@ def _feature(base: PublishedDir, patch: PublishedDir | None, name: str, marks: _
     if base.has(csr_path(base.path, name, "indptr").name):
         return _sparse(base, patch, name, marks)
     file = f"feature-{name}.npy"
-    rows = base.array(file)
-    if rows.ndim != 2 or rows.dtype.name not in DTYPES:
+    rows, stored = base.array(file), _stored(base, name)
+    expected = DTYPES if stored is None else [CODES[stored].name]
+    if rows.ndim != 2 or rows.dtype.name not in expected:
         raise damaged_file(base.path / file)
     if patch is None or marks is None:
-        return ArrayFeature(rows)
-    fill = fill_value(rows.dtype.name, _default(patch, name))
-    return _PatchedFeature(rows, _newer(patch, file, rows, marks), marks, fill)
+        return _decoded(ArrayFeature(rows), stored, base.path, name)
+    fill = encoded_fill(base.path, name, rows.shape[1], stored, rows.dtype.name, _default(patch, name))
+    return _decoded(_PatchedFeature(rows, _newer(patch, file, rows, marks), marks, fill), stored, base.path, name)
+
+
+def _stored(directory: PublishedDir, name: str) -> str | None:
+    """Return the type in which a manifest says that a feature is stored, or None for its dtype.
+
+    Raises:
+        CorruptError: There is no such type.
+    """
+    stored: str | None = directory.manifest.get("stored", {}).get(name)
+    if stored is not None and stored not in CODES:
+        raise CorruptError(
+            f"the manifest of {directory.path} is damaged: {stored!r} is not a type; create the snapshot again",
+            code="damaged-snapshot",
+        )
+    return stored
+
+
+def _decoded(feature: _Rows, stored: str | None, directory: Path, name: str) -> Feature:
+    """Return a feature that decodes the rows of another one, or the other one itself if nothing is encoded."""
+    if stored is None:
+        return feature
+    return StoredFeature(feature, stored, read_scale(directory, name) if stored == "int8" else None)
 
 
 def _sparse(base: PublishedDir, patch: PublishedDir | None, name: str, marks: _Marks | None) -> _SparseFeature:
@@ -443,6 +545,10 @@ def _read_ahead(feature: Feature) -> Feature:
     """Return the feature with reads that request many rows' pages together. Sparse features are read page by page."""
     if isinstance(feature, ArrayFeature | HistoryFeature):
         return feature._replace(scarce=True)
+    if isinstance(feature, StoredFeature):
+        codes = _read_ahead(feature.codes)
+        assert isinstance(codes, _Rows)
+        return replace(feature, codes=codes)
     return replace(feature, scarce=True) if isinstance(feature, _PatchedFeature) else feature
 
 
@@ -457,3 +563,5 @@ def _arrays(feature: Feature) -> Iterator[Array]:
             yield from (feature.base.indices, feature.base.values, feature.newer.indices, feature.newer.values)
         case HistoryFeature():
             yield from feature.history
+        case StoredFeature():
+            yield from _arrays(feature.codes)

@@ -274,7 +274,7 @@ class _CachedFeature:
 
     def read(self, ids: Array) -> Array:
         """Return a new array of the rows of these ids."""
-        return self.cache.read(self.key, self.feature.find(ids), self.chunks)
+        return self.feature.decode(self.cache.read(self.key, self.feature.find(ids), self.chunks))
 
 
 class _CachedHistory(_CachedFeature):
@@ -282,7 +282,7 @@ class _CachedHistory(_CachedFeature):
 
     def read_before(self, ids: Array, before: Int64s) -> Array:
         """Return a new array of the last value of each id before its time."""
-        return self.cache.read(self.key, self.feature.find(ids, before), self.chunks)
+        return self.feature.decode(self.cache.read(self.key, self.feature.find(ids, before), self.chunks))
 
 
 class _ClosedError(Exception):
@@ -536,7 +536,8 @@ def _worth(table: FeatureRows, visits: Float64s) -> Array:
 
 
 def _row_bytes(feature: RowReader) -> int:
-    return int(np.prod(feature.arrays[0].shape[1:], dtype=np.int64)) * feature.dtype.itemsize
+    array = feature.arrays[0]
+    return int(np.prod(array.shape[1:], dtype=np.int64)) * array.dtype.itemsize
 
 
 def _always(cache: Cache) -> bool:

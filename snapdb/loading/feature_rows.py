@@ -143,7 +143,7 @@ class FeatureRows:
             DatabaseError: A file cannot be read.
         """
         self.feature, self._staging = feature, staging
-        self._shape, self._dtype = feature.arrays[0].shape[1:], feature.dtype
+        self._shape, self._dtype = feature.arrays[0].shape[1:], feature.arrays[0].dtype
         self.width = int(np.prod(self._shape, dtype=np.int64)) * self._dtype.itemsize
         """The bytes of a row."""
         self.files = tuple(_open_files(feature.arrays))

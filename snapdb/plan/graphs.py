@@ -22,6 +22,7 @@ from snapdb.sql.graphs import (
 from snapdb.sql.syntax import ColumnList, Name, Spanned
 from snapdb.sql_engine import quote_odd
 from snapdb.types import (
+    STORED_TYPES,
     Column,
     EdgeElement,
     FeatureHistory,
@@ -279,7 +280,8 @@ def _spec(
         columns = tuple(_column(table, column) for column in clause.columns)
     _check_default(clause, name, dtype)
     width = None if clause.sparse is None else clause.sparse.value
-    return FeatureSpec(name, columns, clause.default, dtype, clause.sparse is not None, width, history)
+    stored = None if clause.stored is None else _stored(clause, clause.stored, dtype)
+    return FeatureSpec(name, columns, clause.default, dtype, clause.sparse is not None, width, history, stored)
 
 
 def _joined(before: FeatureSpec, spec: FeatureSpec, clause: FeatureClause) -> FeatureSpec:
@@ -299,6 +301,7 @@ def _joined(before: FeatureSpec, spec: FeatureSpec, clause: FeatureClause) -> Fe
     for what, here, there in (
         ("DEFAULTs", before.default, spec.default),
         ("TYPEs", before.dtype, spec.dtype),
+        ("STORED types", before.stored, spec.stored),
         ("histories", before.history, spec.history),
     ):
         if here != there:
@@ -337,6 +340,22 @@ def _dtype(name: Name) -> str:
         hint = did_you_mean(name.text, _DTYPES) or f"; the types are {', '.join(_DTYPES)}"
         raise BindError(f'unknown feature type "{name}"{hint}', span=name.span, code="unknown-feature-type")
     return dtype
+
+
+def _stored(clause: FeatureClause, named: Name, dtype: str) -> str:
+    """Return the type in which a feature is stored, which must be able to represent its values approximately."""
+    stored = named.text.lower()
+    if stored not in STORED_TYPES:
+        hint = did_you_mean(named.text, STORED_TYPES) or f"; the types are {', '.join(STORED_TYPES)}"
+        raise BindError(f'unknown type "{named}" in STORED{hint}', span=named.span, code="unknown-feature-type")
+    if clause.sparse is not None or dtype != "float32":
+        what = "sparse features" if clause.sparse is not None else f"TYPE {dtype}"
+        raise BindError(
+            f"STORED is not supported for {what}; it applies to dense float32 features",
+            span=named.span,
+            code="feature-mix",
+        )
+    return stored
 
 
 def _column(table: Table, name: Name) -> str:

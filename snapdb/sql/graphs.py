@@ -62,13 +62,17 @@ class HistoryClause:
 
 @dataclass(frozen=True, slots=True)
 class FeatureClause:
-    """An item of FEATURES: column or (column, …), then in any order AS name, TYPE t, SPARSE, FROM …, DEFAULT n."""
+    """An item of FEATURES: column or (column, …), followed by clauses in any order.
+
+    The clauses are AS name, TYPE t, STORED t, SPARSE, FROM … and DEFAULT n.
+    """
 
     columns: ColumnList
     name: Name | None
     default: float | None
     default_span: Span | None = field(compare=False)
     dtype: Name | None
+    stored: Name | None
     sparse: Spanned[int | None] | None
     """SPARSE with its optional width."""
     history: HistoryClause | None
@@ -297,6 +301,7 @@ def _feature(tree: Tree) -> FeatureClause:
         default=None if default is None else number(trees(default)[0]),
         default_span=None if default is None else span_of(default),
         dtype=None if dtype is None else name(leaves(dtype)[0]),
+        stored=name(leaves(parts["stored"])[0]) if "stored" in parts else None,
         sparse=_sparse(parts.get("sparse")),
         history=_history(parts.get("history")),
     )
@@ -455,6 +460,7 @@ def _print_feature(feature: FeatureClause) -> str:
         print_name(feature.columns[0]) if len(feature.columns) == 1 else print_columns(feature.columns),
         print_named("AS", feature.name),
         print_named("TYPE", feature.dtype),
+        print_named("STORED", feature.stored),
         sparse and f"SPARSE{width}",
         _print_history(feature.history),
         feature.default is not None and f"DEFAULT {print_number(feature.default)}",

@@ -1,6 +1,7 @@
 """Frozen value types that the packages exchange. They depend on neither I/O nor the SQL engine."""
 
 from snapdb.types.graph import (
+    STORED_TYPES,
     Column,
     Direction,
     EdgeElement,
@@ -63,6 +64,7 @@ __all__ = [
     "PINNED",
     "PLAIN_HINTS",
     "RNG_SCHEME",
+    "STORED_TYPES",
     "Backend",
     "Cache",
     "CacheStats",

@@ -191,6 +191,10 @@ class FeatureHistory:
     """The column with the time from which a row's values are valid."""
 
 
+STORED_TYPES = ("float16", "bfloat16", "int8")
+"""The types in which float32 features can be stored."""
+
+
 @dataclass(frozen=True, slots=True)
 class FeatureSpec:
     """A feature that concatenates columns, in order."""
@@ -209,6 +213,13 @@ class FeatureSpec:
     """The declared width of a sparse feature, or None for the largest index plus one."""
     history: FeatureHistory | None = None
     """The table with the feature's values, if they change over time."""
+    stored: str | None = None
+    """The type in which a float32 feature is stored (float16, bfloat16 or int8), or None for `dtype`."""
+
+    @property
+    def read_dtype(self) -> str:
+        """The numpy dtype in which values are read from the table: float16 is rounded only once."""
+        return "float16" if self.stored == "float16" else self.dtype
 
 
 def _featured(specs: tuple[FeatureSpec, ...]) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from snapdb.execute.session import ExecutionContext
 from snapdb.graph import GraphView
 from snapdb.graph.adjacency import outgoing_artifact, serves_outgoing
-from snapdb.graph.features import HistoryFeature, SparseReader
+from snapdb.graph.features import HistoryFeature, SparseReader, stored_type
 from snapdb.graph.layout import EdgeLayout
 from snapdb.graph.view import Feature
 from snapdb.kernels.rng import EVERY_HOP
@@ -131,7 +131,8 @@ def feature_words(view: GraphView, kind: str, name: str, feature: Feature) -> st
     elif isinstance(feature, SparseReader):
         how = "sparse rows"
     width = feature.shape[1] if len(feature.shape) > 1 else 1
-    return f"{kind}.{name}: {how} of {width} {feature.dtype.name}, of {view.node_counts[kind]:,} vertices"
+    stored = "" if (encoding := stored_type(feature)) is None else f" stored as {encoding}"
+    return f"{kind}.{name}: {how} of {width} {feature.dtype.name}{stored}, of {view.node_counts[kind]:,} vertices"
 
 
 def gathered(hints: ExecutionHints) -> str:

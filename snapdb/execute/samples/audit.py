@@ -31,7 +31,6 @@ from snapdb.plan.samples import AuditPlan, SamplePlan
 from snapdb.sampling import Seeds
 from snapdb.sql_engine import Names, quote
 from snapdb.storage.arrays.feature_history import FOREVER
-from snapdb.storage.arrays.feature_types import fill_value
 from snapdb.storage.tables.id_maps import IdMaps
 from snapdb.types import EdgeType, Relation, SampleSpec
 
@@ -303,9 +302,9 @@ def _known(feature: HistoryFeature, ids: Int64s, before: Int64s) -> Array:
     places = np.arange(node.size) - np.repeat(np.cumsum(lengths) - lengths, lengths) + start[node]
     early = feature.history.time[places] < before[node]
     known = np.bincount(node[early], minlength=ids.size)
-    out = np.full((ids.size, feature.shape[1]), fill_value(feature.dtype.name, feature.default), feature.dtype)
+    out: Array = np.tile(feature.decode(feature.blank[None]), (ids.size, 1))
     some = known > 0
-    out[some] = feature.history.rows[(start + known - 1)[some]]
+    out[some] = feature.decode(feature.history.rows[(start + known - 1)[some]])
     return out
 
 

@@ -218,6 +218,8 @@ def _feature(spec: FeatureSpec) -> str:
         parts.append("sparse" if spec.width is None else f"sparse [{spec.width}]")
     if spec.dtype != "float32":
         parts.append(spec.dtype)
+    if spec.stored is not None:
+        parts.append(f"stored {spec.stored}")
     return " ".join(parts)
 
 

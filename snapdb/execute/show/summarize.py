@@ -19,7 +19,7 @@ from snapdb.execute.diff.sides import degree_bins
 from snapdb.execute.results import Rows
 from snapdb.execute.session import ExecutionContext
 from snapdb.graph import Adjacency, Feature, GraphView, open_snapshot
-from snapdb.graph.features import HistoryFeature, SparseReader
+from snapdb.graph.features import HistoryFeature, SparseReader, stored_type
 from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout
 from snapdb.graph.open import raise_if_snapshot_replaced, read_layout
 from snapdb.kernels.adjacency.radix import count_buckets
@@ -419,8 +419,11 @@ class _FeatureFacts:
 
     def _value_text(self, name: str, feature: Feature) -> str:
         sparse = "sparse " if isinstance(feature, SparseReader) else ""
+        stored = "" if (encoding := stored_type(feature)) is None else f" stored {encoding}"
         known = [str(self._spreads[name]), f"{self._missing.get(name, 0):,} missing"]
-        return f"{name} {sparse}[{_width(feature)}] {feature.dtype}: {', '.join(part for part in known if part)}"
+        return (
+            f"{name} {sparse}[{_width(feature)}] {feature.dtype}{stored}: {', '.join(part for part in known if part)}"
+        )
 
 
 def _missing_rows(session: SqlSession, rows: VertexRows | EdgeRows, specs: Iterable[FeatureSpec]) -> dict[str, int]:

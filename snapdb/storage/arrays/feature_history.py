@@ -1,5 +1,6 @@
 """Features with a history of values over time, and the merging of feature patches into a new base."""
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,13 +16,17 @@ from snapdb.storage.array_files import new_row_file
 from snapdb.storage.arrays.feature_files import (
     ROWS_AT_ONCE,
     csr_path,
+    encode_values,
+    encoded_fill,
     measure_features,
     new_array,
     new_csr,
     read_sparse,
+    scale_path,
     slices_of,
+    values_path,
 )
-from snapdb.storage.arrays.feature_types import FeatureSource, RowCheck, check_features, check_rows, fill_value
+from snapdb.storage.arrays.feature_types import FeatureSource, RowCheck, check_features, check_rows
 from snapdb.storage.manifests import Metadata, map_array, read_manifest
 from snapdb.types import FeatureSpec
 
@@ -35,7 +40,7 @@ _ID, _TIME, _ORDER = quote(ROW_ID), quote("snapdb time"), quote("snapdb order")
 _VERTICES_AT_ONCE = 1 << 20
 """The number of vertices checked at once."""
 
-_FACTS = ("widths", "parts", "defaults", "target", "growth")
+_FACTS = ("widths", "parts", "defaults", "target", "growth", "stored")
 """The entries of a patch's manifest that a new base inherits."""
 _COPIED_AT_ONCE = 1 << 16
 """The number of rows copied at once."""
@@ -75,7 +80,7 @@ def write_history(session: SqlSession, source: FeatureSource, spec: FeatureSpec,
     facts = measure_features(session, source, [spec])
     lengths = facts["parts"][spec.name]
     (count,) = session.rows(f"SELECT count(*) FROM ({source.rows})")[0]
-    out = new_array(directory / f"feature-{spec.name}.npy", spec, int(count), sum(lengths))
+    out = new_array(values_path(directory, spec), spec, int(count), sum(lengths))
     time = np.lib.format.open_memmap(directory / "time.npy", mode="w+", dtype=np.int64, shape=(int(count),))
     counts = np.zeros(source.count + 1, np.int64)
     slices = slices_of(source.parts(spec), lengths, spec.default, out)
@@ -90,6 +95,7 @@ def write_history(session: SqlSession, source: FeatureSource, spec: FeatureSpec,
         for i, place in enumerate(slices, 2):
             place.store(batch.column(i), where)
     np.save(directory / "indptr.npy", np.cumsum(counts))
+    encode_values(directory, spec)
     return {**facts, "rows": int(count), "count": source.count}
 
 
@@ -207,19 +213,20 @@ def merge_features(base: Path, patch: Path, directory: Path) -> Metadata:
                 name,
             )
         else:
-            _merge_dense(base, patch, f"feature-{name}.npy", ids, count, defaults.get(name), directory)
+            stored = facts.get("stored", {}).get(name)
+            if stored == "int8":
+                shutil.copyfile(scale_path(base, name), scale_path(directory, name))
+            file = f"feature-{name}.npy"
+            rows = map_array(base / file)
+            fill = encoded_fill(base, name, rows.shape[1], stored, rows.dtype.name, defaults.get(name))
+            _merge_dense(base, patch, file, ids, count, fill, directory)
     if (base / "target.npy").exists():
-        _merge_dense(base, patch, "target.npy", ids, count, None, directory)
+        _merge_dense(base, patch, "target.npy", ids, count, no_target(map_array(base / "target.npy").dtype), directory)
     return {key: facts[key] for key in _FACTS if key in facts} | {"rows": count}
 
 
-def _merge_dense(
-    base: Path, patch: Path, name: str, ids: Int64s, count: int, default: float | None, directory: Path
-) -> None:
-    """Write the base's rows, overwritten by the patch's rows.
-
-    All other rows get the DEFAULT, or the missing target value.
-    """
+def _merge_dense(base: Path, patch: Path, name: str, ids: Int64s, count: int, fill: Any, directory: Path) -> None:
+    """Write the base's rows, overwritten by the patch's rows. All other rows are `fill`."""
     old, new = map_array(base / name), map_array(patch / name)
     if old.dtype != new.dtype or old.shape[1:] != new.shape[1:] or new.shape[:1] != ids.shape:
         raise CorruptError(
@@ -231,7 +238,7 @@ def _merge_dense(
     # Copy in blocks, because a single assignment would touch all pages of both files at once.
     for at in range(0, kept, _COPIED_AT_ONCE):
         out[at : min(at + _COPIED_AT_ONCE, kept)] = old[at : min(at + _COPIED_AT_ONCE, kept)]
-    out[kept:] = no_target(old.dtype) if name == "target.npy" else fill_value(old.dtype.name, default)
+    out[kept:] = fill
     for at in range(0, ids.size, _COPIED_AT_ONCE):
         out[ids[at : at + _COPIED_AT_ONCE]] = new[at : at + _COPIED_AT_ONCE]
     out.flush()

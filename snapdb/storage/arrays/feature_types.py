@@ -147,7 +147,7 @@ class FeatureSource:
         'list_transform("ix", lambda v: true)'
         """
         columns = [next(c for c in self.columns if c.name.lower() == name.lower()) for name in spec.columns]
-        parts = tuple(FeatureColumn(c.name, quote(c.name), c.type, spec.dtype) for c in columns)
+        parts = tuple(FeatureColumn(c.name, quote(c.name), c.type, spec.read_dtype) for c in columns)
         if not spec.sparse or len(parts) > 1:
             return parts
         ones = f"list_transform({parts[0].sql}, lambda v: true)"

@@ -1,0 +1,294 @@
+"""Batches whose features exceed memory: mapped files, torch's memmap, rows in memory, and packs.
+
+    python -m benchmarks.out_of_core [--rounds 2] [--quick]
+
+writes OUT_OF_CORE.md. Each measurement runs in its own process and control group (cgroup v1, root), in which the pages
+of files count. The pages of the database are dropped before. Variants take turns, so that all of them see the same
+machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import mmap
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+
+import snapdb
+from benchmarks.loading import database_of
+from benchmarks.machine import describe_machine
+from benchmarks.memory_group import forget, memory_group
+from benchmarks.refresh_disk import FRUGAL
+from benchmarks.refresh_strategies import asked, run_apart
+from benchmarks.report import table
+from snapdb.loading import Batch
+
+PAGE = Path(__file__).with_name("OUT_OF_CORE.md")
+MIB = 2**20
+THREADS = 2
+SIZE = "ooc"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A way to read features."""
+
+    name: str
+    cache: str | None
+    """The clauses of CREATE CACHE, or None for no cache."""
+    warm: int
+    """The batches before the measured ones,"""
+    batches: int
+    """and the measured ones."""
+    peer: bool = False
+    """Whether torch reads the rows from a memory map of the feature file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Fanouts and a memory limit, with the variants that are measured under it."""
+
+    fanouts: tuple[int, ...]
+    limit: int
+    """MiB of the whole group."""
+    variants: tuple[Variant, ...]
+
+
+MAPPED = Variant("mapped files", None, 10, 14)
+TORCH = Variant("torch.from_numpy(np.memmap), MADV_RANDOM", None, 6, 8, peer=True)
+
+
+def _two_hops(limit: int, room: str) -> Case:
+    return Case(
+        (10, 10),
+        limit,
+        (
+            MAPPED,
+            TORCH,
+            Variant(f"IN MEMORY '{room}'", f"FEATURES IN MEMORY '{room}'", 50, 40),
+            Variant(f"IN MEMORY '{room}' SPILL '2GB'", f"FEATURES IN MEMORY '{room}' SPILL '2GB'", 60, 260),
+            Variant(f"IN MEMORY '{room}' SPILL '4GB'", f"FEATURES IN MEMORY '{room}' SPILL '4GB'", 60, 400),
+        ),
+    )
+
+
+CASES = (
+    _two_hops(1700, "600MB"),
+    _two_hops(1450, "400MB"),
+    _two_hops(2500, "1350MB"),
+    Case(
+        (15, 10, 5),
+        2400,
+        (
+            replace(MAPPED, warm=3, batches=4),
+            replace(TORCH, warm=2, batches=2),
+            Variant("IN MEMORY '700MB'", "FEATURES IN MEMORY '700MB'", 12, 10),
+            Variant("IN MEMORY '700MB' SPILL '3GB'", "FEATURES IN MEMORY '700MB' SPILL '3GB'", 12, 50),
+            Variant("IN MEMORY '700MB' SPILL '6GB'", "FEATURES IN MEMORY '700MB' SPILL '6GB'", 14, 80),
+        ),
+    ),
+)
+
+
+def measured(rounds: int, *, quick: bool) -> list[dict[str, Any]]:
+    """Return a row per case and variant: medians over the rounds."""
+    path, rows = database_of(SIZE), []
+    for case in CASES[:1] if quick else CASES:
+        found: dict[str, list[dict[str, Any]]] = {variant.name: [] for variant in case.variants}
+        for turn in range(rounds):
+            for variant in case.variants:
+                wish = {"path": str(path), "fanouts": case.fanouts, **asdict(variant)}
+                if turn == 0:  # compiles kernels, which takes memory too
+                    define(path, case.fanouts, variant.cache and f"{variant.cache} WITH (when = 'always')")
+                    run_apart("out_of_core", wish | {"warm": 1 if variant.cache is None else 40, "batches": 1})
+                define(path, case.fanouts, variant.cache)
+                forget(path)
+                with memory_group(case.limit * MIB) as group:
+                    one, _ = run_apart("out_of_core", wish, (*group.prefix, *FRUGAL))
+                    found[variant.name].append({**one, "peak": group.peak})
+                print(case.fanouts, case.limit, variant.name, found[variant.name][-1], flush=True)
+        for variant in case.variants:
+            turns = found[variant.name]
+            middle = {name: median(turn[name] for turn in turns) for name in turns[0] if name != "stats"}
+            common = {"fanouts": case.fanouts, "limit": case.limit, "variant": variant.name}
+            rows.append({**common, **middle, "stats": turns[-1]["stats"]})
+    return rows
+
+
+def define(path: Path, fanouts: tuple[int, ...], cache: str | None) -> None:
+    """Create the samplers with and without features, and the cache of the former."""
+    counts = ", ".join(map(str, fanouts))
+    with snapdb.connect(path) as database:
+        graphs = {row[0] for row in database.execute("SELECT name FROM snapdb.graphs").fetchall()}
+        if "bare" not in graphs:
+            database.script("""
+                CREATE PROPERTY GRAPH bare VERTEX TABLES (node KEY (id))
+                  EDGE TABLES (edge SOURCE KEY (src) REFERENCES node (id) DESTINATION KEY (dst) REFERENCES node (id));
+                CREATE SNAPSHOT bare_whole OF bare;
+            """)
+        for name, snapshot in (("full", "whole"), ("plain", "bare_whole")):
+            database.execute(f"""CREATE OR REPLACE SAMPLER {name} AS SAMPLE FROM {snapshot}
+              SEEDS (SELECT id FROM node WHERE train) AS node
+              FANOUT (edge IN => [{counts}]) BATCH 1024 REPEATABLE (7)""")
+        kept = {row[0] for row in database.execute("SELECT name FROM snapdb.caches").fetchall()}
+        for name in kept:
+            database.execute(f"DROP CACHE {name}")
+        if cache is not None:
+            database.execute(f"CREATE CACHE near ON SAMPLER full {cache}")
+
+
+def main() -> None:
+    """Measure one variant in this process and print a line of JSON."""
+    wish = asked()
+    path = Path(wish["path"])
+    with (
+        snapdb.connect(path, read_only=True) as database,
+        database.stream("plain" if wish["peer"] else "full", threads=THREADS, prefetch=THREADS) as stream,
+    ):
+        read = _torch_rows(path) if wish["peer"] else _rows
+        batches = iter(stream)
+        started = time.perf_counter()
+        for _ in range(wish["warm"]):
+            read(next(batches))
+        ready = time.perf_counter() - started
+        before, clock, busy = _counted(), time.perf_counter(), time.process_time()
+        rows = sum(read(next(batches)) for _ in range(wish["batches"]))
+        seconds, worked, count = time.perf_counter() - clock, time.process_time() - busy, wish["batches"]
+        after = _counted()
+        found = {
+            "seconds": seconds / count,
+            "processor": worked / count,
+            "read": (after["read_bytes"] - before["read_bytes"]) / count,
+            "written": (after["write_bytes"] - before["write_bytes"]) / count,
+            "rows": rows / count,
+            "warm_seconds": ready,
+            "epoch": stream.batches,
+            "stats": dict(stream.cache_stats("FEATURES") or {}),
+        }
+    print(json.dumps(found))
+
+
+def _rows(batch: Batch) -> int:
+    return len(batch.features["node"]["x"])
+
+
+def _torch_rows(path: Path) -> Callable[[Batch], int]:
+    """Return a function that reads a batch's rows as a user of PyG would: from a tensor over a memory map."""
+    (file,) = path.rglob("feature-x.npy")
+    array: Any = np.load(file, mmap_mode="r", allow_pickle=False)
+    array._mmap.madvise(mmap.MADV_RANDOM)
+    with warnings.catch_warnings(action="ignore"):  # the tensor is read-only
+        features = torch.from_numpy(array)
+    return lambda batch: len(features[batch.n_id["node"]])
+
+
+def _counted() -> dict[str, int]:
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return {name: int(count) for name, _, count in (line.partition(": ") for line in lines)}
+
+
+def foretold(case: Case) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what EXPLAIN estimates for each variant with a cache."""
+    path = database_of(SIZE)
+    for variant in case.variants:
+        if variant.cache is not None:
+            define(path, case.fanouts, f"{variant.cache} WITH (when = 'always')")
+            with snapdb.connect(path, read_only=True) as database:
+                (tree,) = (row[0] for row in database.execute("EXPLAIN (FORMAT json) SAMPLE USING full").fetchall())
+            yield variant.name, _cache_node(json.loads(tree))["estimates"]
+
+
+def _cache_node(node: Any) -> dict[str, Any]:
+    if isinstance(node, dict):
+        if node.get("operator") == "Cache":
+            return node
+        node = list(node.values())
+    found = [_cache_node(part) for part in node] if isinstance(node, list) else []
+    return next((part for part in found if part), {})
+
+
+def report(rows: list[dict[str, Any]], rounds: int) -> str:
+    """Return the page."""
+    machine = "\n".join(f"- {name}: {value}" for name, value in describe_machine().items())
+    parts = [
+        "# Features larger than memory\n",
+        f"Generated by `python -m benchmarks.out_of_core --rounds {rounds}`. The graph `{SIZE}` of "
+        "benchmarks/graphs.py: 10 million nodes, 150 million edges, 128 float32 per node (5.12 GB), 1 million training seeds, batches of "
+        "1,024. Two threads build batches without a model. The limit includes the process, the topology (0.68 GB), "
+        "caches and the pages of files. Variants take turns; values are medians over the rounds. *Speed* and *CPU* are ratios to mapped files. *Warm* is the time of "
+        "the batches before the measured ones, in which a cache is filled.\n",
+        machine + "\n",
+    ]
+    for limit, fanouts in dict.fromkeys((row["limit"], tuple(row["fanouts"])) for row in rows):
+        some = [row for row in rows if (row["limit"], tuple(row["fanouts"])) == (limit, fanouts)]
+        base = next(row for row in some if row["variant"] == MAPPED.name)
+        parts.append(f"## Fanouts {', '.join(map(str, fanouts))} under {limit:,} MiB\n")
+        heads = ("variant", "ms per batch", "speed", "MB read", "MB written", "CPU ms", "CPU")
+        heads = (*heads, "peak MiB", "warm, s", "cold rows", "batches per segment")
+        parts.append(table(heads, [_line(row, base) for row in some]))
+    return "\n".join(parts)
+
+
+def _line(row: dict[str, Any], base: dict[str, Any]) -> tuple[str, ...]:
+    stats = row["stats"]
+    segment = f"{stats['batches'] / stats['segments']:.0f}" if stats.get("segments") else ""
+    read = stats.get("hits", 0) + stats.get("misses", 0)
+    cold = f"{stats['misses'] / read * row['rows']:,.0f}" if read else ""
+    return (
+        row["variant"],
+        f"{1000 * row['seconds']:,.0f}",
+        f"{base['seconds'] / row['seconds']:.1f}x",
+        f"{row['read'] / 1e6:.1f}",
+        f"{row['written'] / 1e6:.1f}",
+        f"{1000 * row['processor']:,.0f}",
+        f"{row['processor'] / base['processor']:.2f}x",
+        f"{row['peak'] / MIB:,.0f}",
+        f"{row['warm_seconds']:.1f}",
+        cold,
+        segment,
+    )
+
+
+def run() -> None:
+    """Measure all cases and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--quick", action="store_true", help="only the first case")
+    options = parser.parse_args()
+    rows = measured(options.rounds, quick=options.quick)
+    said = []
+    for case in CASES[:1] if options.quick else CASES:
+        found = {row["variant"]: row for row in rows if (row["limit"], row["fanouts"]) == (case.limit, case.fanouts)}
+        for name, numbers in foretold(case):
+            row = found[name]
+            said.append(
+                (
+                    ", ".join(map(str, case.fanouts)),
+                    name,
+                    f"{numbers['batch_read'] / 1e6:.1f}",
+                    f"{row['read'] / 1e6:.1f}",
+                    f"{row['read'] / numbers['batch_read']:.2f}",
+                    f"{numbers['batch_written'] / 1e6:.1f}",
+                    f"{row['written'] / 1e6:.1f}",
+                )
+            )
+    heads = ("fanouts", "cache", "EXPLAIN: MB read", "/proc/self/io", "ratio", "EXPLAIN: MB written", "/proc/self/io")
+    PAGE.write_text(report(rows, options.rounds) + "\n## What EXPLAIN estimates\n\n" + table(heads, said))
+    print(PAGE.read_text())
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and sys.argv[1].startswith("{"):
+        main()
+    else:
+        run()
