@@ -418,7 +418,7 @@ class FeatureCache:
             self._fail(error)
             return None
         sizes = PackSizes(region, fixed.lists, fixed.out, fixed.slab)
-        return FeaturePacks(self._tables, file, sizes, self._check)
+        return FeaturePacks(self._tables, file, sizes, self._check, self._warn)
 
     def _fill(self) -> None:
         """Choose the rows to keep, and read them. Runs on its own thread."""
@@ -431,21 +431,27 @@ class FeatureCache:
                 self._stats = replace(self._stats, rows=sum(rows.size for rows in chosen.values()))
             packs = self._packs
             if packs is None or packs.is_idle:
-                sweep = Sweep(self._fixed.slab, self._check)
-                try:
-                    for table in self._tables.values():
-                        table.fill(sweep)
-                finally:
-                    sweep.close()
+                self._fill_tables()
             with self._counting:
                 self._stats = replace(self._stats, seconds=time.perf_counter() - began)
             self._reporter.report(self.stats())
             if packs is not None:
                 packs.run(self._threads + 1)
+                self._fill_tables()  # packs do not pay off
         except _ClosedError:
             return
         except Exception as error:  # batches do not depend on the rows in memory
             self._fail(error)
+
+    def _fill_tables(self) -> None:
+        """Read the rows to keep that are not in memory yet."""
+        sweep = Sweep(self._fixed.slab, self._check)
+        try:
+            for table in self._tables.values():
+                if not table.is_filled:
+                    table.fill(sweep)
+        finally:
+            sweep.close()
 
     def _check(self) -> None:
         if self._ended:
@@ -453,14 +459,14 @@ class FeatureCache:
 
     def _fail(self, error: Exception) -> None:
         """Warn once that rows are no longer kept, and report the error in the cache's state."""
-        with suppress(Warning):  # if warnings are errors, this thread could not report it
-            warnings.warn(
-                f"cache {self._source.first.name} is not filled, and batches read features directly: {error}",
-                RuntimeWarning,
-                stacklevel=1,
-            )
+        self._warn(f"is not filled, and batches read features directly: {error}")
         with self._counting:
             self._stats = replace(self._stats, error=str(error))
+
+    def _warn(self, problem: str) -> None:
+        """Warn of a problem that slows down batches."""
+        with suppress(Warning):  # if warnings are errors, this thread could not report it
+            warnings.warn(f"cache {self._source.first.name}: {problem}", RuntimeWarning, stacklevel=1)
 
 
 class _Reporter:

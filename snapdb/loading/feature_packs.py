@@ -26,12 +26,15 @@ from snapdb.loading.epochs import BatchSeeds
 from snapdb.loading.feature_rows import Chunks, FeatureKey, FeatureRows, Sweep
 from snapdb.storage.array_files import PAGE
 from snapdb.storage.row_file import ScratchFile, aligned_bytes
+from snapdb.types.text import counted, size_words
 
 BatchRows = Callable[[BatchSeeds], Mapping[FeatureKey, Int64s]]
 """Samples a batch and returns the rows of each feature that it needs, in any order."""
 
 _FIRST = 8
 """The first segment of an epoch has an eighth of the batches of the others, so that training begins early."""
+_FEWEST = 8
+"""The number of batches per segment from which a pass over the files costs less than direct reads."""
 _PATIENCE = 0.1
 """Seconds between two checks whether the stream is closed."""
 
@@ -83,17 +86,30 @@ class FeaturePacks:
     """The packs of one stream in one process. `run` makes them on one thread, others read them."""
 
     def __init__(
-        self, tables: Mapping[FeatureKey, FeatureRows], file: ScratchFile, sizes: PackSizes, check: Callable[[], None]
+        self,
+        tables: Mapping[FeatureKey, FeatureRows],
+        file: ScratchFile,
+        sizes: PackSizes,
+        check: Callable[[], None],
+        warn: Callable[[str], None],
     ) -> None:
-        """Use a scratch file of two regions. `check` raises an exception when the stream is closed."""
-        self._tables, self.file, self._sizes, self._check = tables, file, sizes, check
+        """Use a scratch file of two regions.
+
+        Args:
+            tables: The features.
+            file: The scratch file.
+            sizes: The bytes that packs may use.
+            check: Raises an exception when the stream is closed.
+            warn: Reports why packs are not used.
+        """
+        self._tables, self.file, self._sizes, self._check, self._warn = tables, file, sizes, check, warn
         # The chunks of all batches must fit into memory with one row each.
         widest = max(table.width for table in tables.values())
         self._most = max(1, sizes.out // (-(-widest // PAGE) * PAGE + PAGE))
         self._changed = threading.Condition()
         self._coming: Coming | None = None
-        self._begun = 0
-        """The number of batches of the iteration that were begun."""
+        self._begun: set[int] = set()
+        """The numbers of the batches of the iteration that were begun."""
         self._segments: list[_Segment] = []
         self.segments = self.batches = 0
         """The number of segments that were packed, and of their batches."""
@@ -120,7 +136,7 @@ class FeaturePacks:
     def expect(self, coming: Coming | None) -> None:
         """Pack the batches of an iteration from now on, instead of those of the previous one, if any."""
         with self._changed:
-            self._coming, self._begun = coming, 0
+            self._coming, self._begun = coming, set()
             for segment in self._segments:
                 segment.stale = True
                 segment.left &= segment.reading  # its region must not change while it is read
@@ -137,7 +153,7 @@ class FeaturePacks:
         When the rows are read, call `done`.
         """
         with self._changed:
-            self._begun += 1
+            self._begun.add(number)
             segment = next((s for s in self._segments if number in s.left and not s.stale), None)
             if segment is None:
                 self.direct += 1
@@ -192,13 +208,36 @@ class FeaturePacks:
                 first, known = self._coming is not known, self._coming
                 position = 0 if first else position
                 # Batches that are begun before their rows are listed are read directly.
-                position = max(position, self._begun + ahead) if first else position
+                position = max(position, len(self._begun) + ahead) if first else position
                 region = 1 - self._segments[-1].region if self._segments else 0
             began = time.perf_counter()
             listed, position = self._list(known, position, short=first)
+            if not self._pays(listed, len(known.places) - position):
+                return
             if listed:
                 self._pack(listed, region, known)
                 self.seconds += time.perf_counter() - began
+
+    def _pays(self, listed: Mapping[int, Mapping[FeatureKey, Int32s]], left: int) -> bool:
+        """Return whether a segment has enough batches for packs to be faster than direct reads. Warns if it does not.
+
+        Args:
+            listed: The rows of some batches.
+            left: The number of batches of the iteration that are not listed yet.
+        """
+        sizes = [sum(map(self._packed_bytes, missing, missing.values())) for missing in listed.values()]
+        largest = max(sizes, default=0)
+        if largest <= self._sizes.region and (not left or self._sizes.region >= _FEWEST * largest):
+            return True
+        self._warn(
+            f"SPILL has space for {size_words(2 * self._sizes.region)}, in which a segment has "
+            f"{counted(self._sizes.region // largest, 'batch', 'batches')}; packs are faster than direct reads from "
+            f"{_FEWEST} batches on, with SPILL of {size_words(2 * _FEWEST * largest)}"
+        )
+        return False
+
+    def _packed_bytes(self, key: FeatureKey, rows: Int32s) -> int:
+        return self._tables[key].packed_bytes(rows, self._sizes.slab)
 
     def _list(self, coming: Coming, position: int, *, short: bool) -> tuple[dict[int, dict[FeatureKey, Int32s]], int]:
         """Return the missing rows of the next batches, as many as fit into a region, and the position after them."""
@@ -208,13 +247,11 @@ class FeaturePacks:
         for seeds in coming.batches(coming.places[position:]):
             self._check()
             missing = {key: self._tables[key].find_missing(rows) for key, rows in coming.rows(seeds).items()}
-            packed += sum(self._tables[key].packed_bytes(rows, self._sizes.slab) for key, rows in missing.items())
+            packed += sum(map(self._packed_bytes, missing, missing.values()))
             held += sum(rows.nbytes for rows in missing.values())
             full = packed > region or held > self._sizes.lists // 2 or len(listed) == self._most
             if listed and full:
                 break
-            if packed > self._sizes.region:  # a single batch does not fit, so none is packed
-                return {}, len(coming.places)
             listed[seeds.number] = missing
             position += 1
         return listed, position
@@ -225,6 +262,7 @@ class FeaturePacks:
         with self._changed:
             if self._coming is not coming:  # another iteration has begun
                 return
+            segment.left -= self._begun  # they are read directly, and nothing waits for them
             self._segments.append(segment)
         sweep = Sweep(self._sizes.slab, self._check)
         writer = _Writer(self.file, sweep, self._sizes.out, region * self._sizes.region)

@@ -73,8 +73,8 @@ FORMS = {
     "hot": "FEATURES IN MEMORY '150KB' WITH (when = 'always')",
     "nearly none": "FEATURES IN MEMORY '105KB' WITH (when = 'always')",
     "all": "FEATURES IN MEMORY '2MB' WITH (when = 'always')",
-    "packs": "FEATURES IN MEMORY '250KB' SPILL '1MB' WITH (when = 'always')",
-    "small packs": "FEATURES IN MEMORY '250KB' SPILL '400KB' WITH (when = 'always')",
+    "packs": "FEATURES IN MEMORY '250KB' SPILL '8MB' WITH (when = 'always')",
+    "small packs": "FEATURES IN MEMORY '250KB' SPILL '4MB' WITH (when = 'always')",
     "tiny packs": "FEATURES IN MEMORY '250KB' SPILL '20KB' WITH (when = 'always')",
 }
 """Caches of features that take some 300 KB; on `small` buffers, the fixed parts are about 100 KB for two threads."""
@@ -240,7 +240,7 @@ def test_a_cache_is_used_if_the_features_do_not_fit(db: snapdb.Database, monkeyp
     monkeypatch.setattr("snapdb.graph.features.available_memory", lambda: 1 << 16)
     plan = "\n".join(str(row) for row in db.execute("EXPLAIN SAMPLE USING uniform").fetchall())
     assert "do not fit in memory" in plan
-    with Kept(db, "uniform", "FEATURES IN MEMORY '250KB' SPILL '1MB'"), db.stream("SAMPLE USING uniform") as stream:
+    with Kept(db, "uniform", "FEATURES IN MEMORY '250KB' SPILL '8MB'"), db.stream("SAMPLE USING uniform") as stream:
         assert every(stream) == {i: t for i, t in plain(db, "uniform").items() if i[0] == 0}
         assert stream.cache_stats("FEATURES") is not None
         assert "do not fit" not in str(db.execute("EXPLAIN SAMPLE USING uniform").fetchall())
@@ -383,6 +383,18 @@ def test_a_failing_write_ends_in_direct_reads_and_one_warning(
     assert [str(one.message).count("cannot write packs") for one in said] == [1]
 
 
+def test_packs_of_few_batches_are_not_made(db: snapdb.Database) -> None:
+    with (
+        Kept(db, "uniform", FORMS["tiny packs"]),
+        warnings.catch_warnings(record=True, action="always") as said,
+        db.stream("SAMPLE USING uniform", threads=1) as stream,
+    ):
+        assert every(stream) == {i: t for i, t in plain(db, "uniform").items() if i[0] == 0}
+        assert settles(lambda: stream.cache_stats("FEATURES")["filled"] > 0)
+        assert stream.cache_stats("FEATURES")["segments"] == 0
+    assert "packs are faster than direct reads from 8 batches on" in " ".join(str(one.message) for one in said)
+
+
 def test_a_killed_process_leaves_no_file(path: Path, db: snapdb.Database) -> None:
     program = (
         "import sys, snapdb\n"
@@ -390,7 +402,7 @@ def test_a_killed_process_leaves_no_file(path: Path, db: snapdb.Database) -> Non
         "for batch in stream: pass\n"
         "print('read', flush=True); sys.stdin.read()\n"
     )
-    with Kept(db, "uniform", "FEATURES IN MEMORY '20MB' SPILL '1MB' WITH (when = 'always')"):
+    with Kept(db, "uniform", "FEATURES IN MEMORY '20MB' SPILL '8MB' WITH (when = 'always')"):
         before = {file for file in path.rglob("*") if "caches" not in file.parts}
         with subprocess.Popen(
             [sys.executable, "-c", program, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -463,10 +475,10 @@ def test_show_and_describe_tell_what_a_cache_holds(db: snapdb.Database) -> None:
         (row,) = db.execute(
             "SELECT what, room, spill, rows > 0, hit_rate > 0, generation FROM snapdb.caches"
         ).fetchall()
-        assert row == ("FEATURES", 250_000, "1000000", True, True, None)
+        assert row == ("FEATURES", 250_000, "8000000", True, True, None)
         named = dict(db.execute("DESCRIBE CACHE kept").fetchall())
     assert named["what"] == "FEATURES"
-    assert named["spill"] == "1.0 MB"
+    assert named["spill"] == "8.0 MB"
     assert named["used"] == "always"
     assert "age" not in named
 
@@ -477,7 +489,7 @@ def test_explain_foretells_what_batches_read(db: snapdb.Database) -> None:
     (cache,) = [str(row) for row in rows if "Cache kept FEATURES" in str(row)]
     for number in ("hit_rate", "cold", "segment", "spill", "batch_read", "batch_written", "batch_useful"):
         assert number in str(rows), number
-    assert "SPILL 1.0 MB" in cache
+    assert "SPILL 8.0 MB" in cache
 
 
 def test_the_page_explains_all_statistics() -> None:
