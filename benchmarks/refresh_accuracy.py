@@ -92,7 +92,7 @@ def main() -> None:
         for seed in range(wish["seeds"]):
             for strategy in STRATEGIES:
                 if strategy.name != "FBL, cached":  # its batches are the same as FBL's
-                    score = _score(database, task, strategy.clause.format(every="AUTO"), seed, quick=wish["quick"])
+                    score = score_of(database, task, strategy.clause.format(every="AUTO"), seed, quick=wish["quick"])
                     print(f"{wish['graph']} {strategy.name}, seed {seed}: {score:.4f}", file=sys.stderr, flush=True)
                     rows.append(
                         {
@@ -106,7 +106,7 @@ def main() -> None:
     print(json.dumps(rows))
 
 
-def _score(database: snapdb.Database, task: Task, clause: str, seed: int, *, quick: bool) -> float:
+def score_of(database: snapdb.Database, task: Task, clause: str, seed: int, *, quick: bool) -> float:
     """Return the mean test score of the last third of the epochs.
 
     Test batches are sampled only once, and never from pool rows.

@@ -289,6 +289,7 @@ history = _tree(HistoryClause, table=names, key=columns, event_time=names)
 about_features = {
     "default": _maybe(st.floats(-1e30, 1e30) | st.integers(-9, 9).map(float)),
     "dtype": _maybe(names),
+    "stored": _maybe(names),
     "sparse": sparse,
     "history": _maybe(history),
 }
@@ -511,7 +512,17 @@ diff_snapshot = _tree(DiffSnapshot, after=names, before=names, detail=details)
 vacuum = _tree(Vacuum, table=_maybe(names), retain=_maybe(_island(["INTERVAL '7 days'", "INTERVAL (1) days"])))
 
 rooms = _tree(_CacheRoom, where=st.sampled_from(["MEMORY", "FILE"]), bytes=st.sampled_from([1, 1536, 4 * 10**9]))
-create_cache = _tree(CreateCache, name=names, sampler=names, room=_maybe(rooms))
+spills = _clause(st.sampled_from([None, 1, 1536, 4 * 10**9]))
+of_features = {
+    "features": st.just(Spanned(True, NOWHERE)),
+    "spill": spills,
+    "when": st.sampled_from([None, "needed", "always"]),
+}
+of_edges = {"features": st.none(), "spill": st.none(), "when": st.none()}
+create_cache = st.one_of(
+    _tree(CreateCache, name=names, sampler=names, room=_maybe(rooms), **of_edges),
+    _tree(CreateCache, name=names, sampler=names, room=_maybe(rooms), **of_features),
+)
 task_options = st.one_of(
     _tree(TaskOption, name=st.just("timeout"), value=st.just("1 hour")),
     _tree(TaskOption, name=st.just("retries"), value=st.integers(0, 9)),
