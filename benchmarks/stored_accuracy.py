@@ -2,8 +2,8 @@
 
     python -m benchmarks.stored_accuracy '{"seeds": 5}'
 
-prints one line of JSON. The graphs are tolokers, if its data is there, and a planted one: 20,000 nodes of 40 classes with
-128 floats, which are a faint centre of the class and noise, and edges of which a half stay within a class.
+prints one line of JSON. The graphs are tolokers, if its data is there, and a planted one: 20,000 nodes of 40 classes
+with 128 floats, which are a faint centre of the class and noise, and edges of which a half stay within a class.
 """
 
 from __future__ import annotations
