@@ -152,7 +152,7 @@ class SnapshotGraph:
         if numbers.size and not 0 <= numbers.min() <= numbers.max() < count:
             raise InputError(
                 f"ids of nodes of type {name} must be 0 ≤ n < {count}, found {numbers.min()} to {numbers.max()}; pass "
-                "ids of find() or of a batch's n_id",
+                "ids from find() or from a batch's n_id",
                 code="pyg-argument",
             )
         return self.graph.view.keys[name].read(numbers)

@@ -163,7 +163,7 @@ def negatives(spec: SampleSpec) -> str:
 
 
 def seed_order(spec: SampleSpec) -> str:
-    """Return the order of an epoch's seeds, and the share of the seeds that an epoch uses."""
+    """Return the order of an epoch's seeds and the share of the seeds that the epoch uses."""
     what = spec.seed_type if spec.link is None else f"{spec.link.edge.edge} edges"
     share = "" if spec.subset is None else f", {float(100 * spec.subset):g} percent of them per epoch"
     return f"{what}, {spec.order}{share}"
