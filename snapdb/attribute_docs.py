@@ -23,8 +23,8 @@ def document_attributes(cls: _Class) -> _Class:
     A rank's share of the rest of an epoch.
     <BLANKLINE>
     Attributes:
-        places (range): The numbers of the batches. Numbers from `batches` on stand for the
-            epoch's first batches again.
+        places (range): The batch numbers. Numbers from `batches` on refer to the epoch's
+            first batches again.
         batches (int): The number of batches of the epoch, over all ranks.
         ...
     """

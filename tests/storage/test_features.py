@@ -15,6 +15,7 @@ import torch
 import snapdb
 from snapdb.loading import Batch
 from snapdb.sql_engine import ROW_ID, SqlEngine, SqlSession, quote
+from snapdb.storage.array_files import PAGE, new_row_file
 from snapdb.storage.arrays.feature_files import write_feature_patch
 from snapdb.types import EdgeType, Fanout, FeatureHistory, FeatureSpec
 from tests.support.graphs import EdgeList, MemoryGraph, all_seeds, sample_spec
@@ -316,7 +317,9 @@ def test_a_base_with_a_patch_reads_as_if_all_was_written_anew(
     check_features(session, patch, PATCHED)
     publish(
         tmp_path / "patch",
-        lambda d: write_feature_patch(session, patch, PATCHED, target, facts, d, FeatureGrowth.of(facts)),
+        lambda d: write_feature_patch(
+            session, patch, PATCHED, target, tmp_path / "base", facts, d, FeatureGrowth.of(facts)
+        ),
     )
     written(session, after, count, PATCHED, tmp_path / "anew", target)
     publish(tmp_path / "merged", lambda d: merge_features(tmp_path / "base", tmp_path / "patch", d))
@@ -342,7 +345,8 @@ def test_ids_that_neither_base_nor_patch_has_read_as_default_and_no_target(sessi
     facts = written(session, rows, 1, specs, tmp_path / "base", "y")
     late = source_of(session, "SELECT 4 AS id, 2 AS a, [0] AS i, [9] AS v, 'red' AS y", 5)
     publish(
-        tmp_path / "patch", lambda d: write_feature_patch(session, late, specs, "y", facts, d, FeatureGrowth.of(facts))
+        tmp_path / "patch",
+        lambda d: write_feature_patch(session, late, specs, "y", tmp_path / "base", facts, d, FeatureGrowth.of(facts)),
     )
     found = open_features(tmp_path / "base", tmp_path / "patch", ["x", "z", "s"])
     ids = np.arange(5)
@@ -362,7 +366,9 @@ def test_a_patch_of_no_rows_changes_nothing(session: SqlSession, tmp_path: Path)
     nothing = source_of(session, people([], 1), old + 1)
     publish(
         tmp_path / "patch",
-        lambda d: write_feature_patch(session, nothing, PATCHED, "team", facts, d, FeatureGrowth.of(facts)),
+        lambda d: write_feature_patch(
+            session, nothing, PATCHED, "team", tmp_path / "base", facts, d, FeatureGrowth.of(facts)
+        ),
     )
     names = [spec.name for spec in PATCHED]
     plain, patched = (open_features(tmp_path / "base", p, names) for p in (None, tmp_path / "patch"))
@@ -380,7 +386,7 @@ def test_a_patch_that_does_not_fit_its_base_is_refused(
     facts = written(session, base, 1, [spec], tmp_path / "base")
     (tmp_path / "patch").mkdir()
     late = source_of(session, f"SELECT 1 AS id, {column}", 2)
-    assert write_feature_patch(session, late, [spec], None, facts, tmp_path / "patch") is None
+    assert write_feature_patch(session, late, [spec], None, tmp_path / "base", facts, tmp_path / "patch") is None
 
 
 def test_a_patch_gives_new_classes_the_next_codes_and_may_have_wider_sparse_rows(
@@ -395,7 +401,10 @@ def test_a_patch_gives_new_classes_the_next_codes_and_may_have_wider_sparse_rows
     grown = FeatureGrowth(
         ("blue", "green", "red", "azure"), (1, 1, 1, 2), {SPARSE.name: (_WidthStep(1, 3), _WidthStep(2, 9))}
     )
-    publish(tmp_path / "patch", lambda d: write_feature_patch(session, late, [SPARSE], "y", facts, d, grown))
+    publish(
+        tmp_path / "patch",
+        lambda d: write_feature_patch(session, late, [SPARSE], "y", tmp_path / "base", facts, d, grown),
+    )
     publish(tmp_path / "merged", lambda d: merge_features(tmp_path / "base", tmp_path / "patch", d))
     for place in ((tmp_path / "base", tmp_path / "patch"), (tmp_path / "merged", None)):
         assert open_target(*place).read(np.arange(4)).tolist() == [2, 2, 1, 3]
@@ -420,7 +429,9 @@ def test_a_base_of_a_later_version_is_no_base_of_an_earlier_one(
     facts = written(session, base, 3, [spec], tmp_path / "base", "y")
     (tmp_path / "patch").mkdir()
     early = source_of(session, "SELECT 1 AS id, 'blue' AS y, []::INTEGER[] AS idx, []::INTEGER[] AS val", 3)
-    assert write_feature_patch(session, early, [spec], "y", facts, tmp_path / "patch", growth) is None
+    assert (
+        write_feature_patch(session, early, [spec], "y", tmp_path / "base", facts, tmp_path / "patch", growth) is None
+    )
 
 
 def test_growth_at_an_earlier_version_is_what_it_was_then() -> None:
@@ -439,7 +450,11 @@ def test_growth_at_an_earlier_version_is_what_it_was_then() -> None:
 def rewrite(path: Path, change: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> None:
     """Change the array in a file, keeping the file's size."""
     size = path.stat().st_size
-    np.save(path, change(np.load(path)))
+    changed = change(np.load(path))
+    if np.load(path, mmap_mode="r").offset == PAGE:
+        new_row_file(path, changed.dtype, changed.shape)[...] = changed
+    else:
+        np.save(path, changed)
     assert path.stat().st_size == size
 
 
@@ -464,7 +479,9 @@ def test_damaged_files_are_told_and_never_followed(session: SqlSession, tmp_path
     patch = source_of(session, changed, count)
     publish(
         tmp_path / "patch",
-        lambda d: write_feature_patch(session, patch, PATCHED, None, facts, d, FeatureGrowth.of(facts)),
+        lambda d: write_feature_patch(
+            session, patch, PATCHED, None, tmp_path / "base", facts, d, FeatureGrowth.of(facts)
+        ),
     )
     path, change = DAMAGE[case]
     rewrite(tmp_path / path, change)
@@ -513,7 +530,7 @@ def test_a_history_is_read_as_of_the_end_of_the_window_and_before_each_seed(
         assert feature.read(ids)[:, 0].tolist() == [last(i, end) for i in ids]
         times = rng.integers(0, 60, ids.size)
         expected = [last(i, min(t, end)) for i, t in zip(ids, times, strict=True)]
-        assert feature.read(ids, before=times)[:, 0].tolist() == expected
+        assert feature.read_before(ids, times)[:, 0].tolist() == expected
 
 
 def test_planted_future_rows_are_never_read(session: SqlSession, tmp_path: Path) -> None:
@@ -524,7 +541,11 @@ def test_planted_future_rows_are_never_read(session: SqlSession, tmp_path: Path)
     clean, leaky = (open_history(tmp_path / name, "x", 10, None) for name in ("clean", "planted"))
     ids, before = np.array([0, 1, 0, 1]), np.array([9, 6, 10, 1000])
     assert clean.read(ids).tolist() == leaky.read(ids).tolist() == [[2, 1], [3, 1], [2, 1], [3, 1]]
-    assert clean.read(ids, before).tolist() == leaky.read(ids, before).tolist() == [[1, 1], [3, 1], [2, 1], [3, 1]]
+    assert (
+        clean.read_before(ids, before).tolist()
+        == leaky.read_before(ids, before).tolist()
+        == [[1, 1], [3, 1], [2, 1], [3, 1]]
+    )
 
 
 def test_of_one_time_the_row_that_came_last_counts(session: SqlSession, tmp_path: Path) -> None:
