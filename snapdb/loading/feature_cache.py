@@ -7,7 +7,6 @@ whole pages, of which batches need few rows, and reads them one fault after anot
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import threading
 import time
@@ -29,94 +28,20 @@ from snapdb.graph.view import Feature, GraphView
 from snapdb.kernels.compiled import await_compiling
 from snapdb.loading.budgets import CacheSource
 from snapdb.loading.epochs import place_among_workers
+from snapdb.loading.feature_cache_plan import FixedParts, cached_features, choose_rows, region_bytes, room_bytes
 from snapdb.loading.feature_packs import Coming, FeaturePacks, PackSizes
-from snapdb.loading.feature_rows import Chunks, Counts, FeatureKey, FeatureRows, Staging, Sweep, is_in_files
+from snapdb.loading.feature_rows import Chunks, Counts, FeatureKey, FeatureRows, Staging, Sweep
 from snapdb.sampling import NeighborSampler, Seeds
 from snapdb.sampling.cache_plan import expected_visits
-from snapdb.storage.array_files import PAGE, available_memory
 from snapdb.storage.cache_reports import CacheReport, CacheReports, this_process
 from snapdb.storage.row_file import ScratchFile
 from snapdb.types import Cache, CachedFeatures, CacheStats, FeatureCacheStats
 from snapdb.types.text import size_words
 
-_SLAB = 32 << 20
-"""The bytes of a file that are read at once. Twice as many pushed the topology out of memory."""
-_STAGE = 16 << 20
-"""The bytes of a thread's buffer for missing rows: 4096 pages."""
-_LISTS = 64 << 20
-"""The bytes of the lists of rows that are packed together."""
-_LEAST_SLAB, _LEAST_STAGE, _LEAST_LISTS = 1 << 20, 1 << 18, 1 << 20
-"""The same sizes in a cache that is small."""
-_SHARE = 8
-"""The buffers of all threads take at most an eighth of the cache, and so do two slabs."""
 _SECONDS = 1.0
 """The interval between reports in seconds."""
 _MOST_ROWS = 1 << 31
 """The number of rows from which packs, which list rows as int32, are not made."""
-_IDS = 1 << 20
-"""The number of ids whose rows are looked up at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class FixedParts:
-    """The memory of a cache that does not hold rows, in bytes."""
-
-    slab: int
-    """A part of the files that is read at once. There are two, one of which is read while the other one is used."""
-    out: int
-    """A buffer for rows that are packed. There are two, one of which is written. 0 without packs."""
-    lists: int
-    """The lists of the rows that are packed."""
-    stage: int
-    """The buffer of one thread."""
-    threads: int
-    marks: int
-    """The bitmaps that find rows."""
-
-    @property
-    def total(self) -> int:
-        return 2 * self.slab + 2 * self.out + self.lists + self.threads * self.stage + self.marks
-
-    @staticmethod
-    def of(features: Mapping[FeatureKey, RowReader], threads: int, room: int, *, packs: bool) -> FixedParts:
-        """The parts in a cache of `room` bytes, which are smaller in a small cache."""
-        rows = sum(array.shape[0] for feature in features.values() for array in feature.arrays)
-        longest = max((_row_bytes(feature) for feature in features.values()), default=0)
-        # Each buffer must hold at least one row, and the pages on which it begins and ends.
-        least = -(-longest // PAGE) * PAGE + 2 * PAGE
-
-        def share(most: int, fewest: int, parts: int) -> int:
-            return max(least, min(most, max(fewest, room // parts // PAGE * PAGE)))
-
-        slab = share(_SLAB, _LEAST_SLAB, 2 * _SHARE)
-        out, lists = (slab, share(_LISTS, _LEAST_LISTS, 2 * _SHARE)) if packs else (0, 0)
-        stage = share(_STAGE, _LEAST_STAGE, _SHARE * threads)
-        # The rows in memory are rounded up to whole pages, for each feature.
-        marks = 16 * (rows // 64 + len(features)) + PAGE * len(features)
-        return FixedParts(slab, out, lists, stage, threads, marks)
-
-
-def cached_features(view: GraphView, sampler: NeighborSampler) -> dict[FeatureKey, RowReader]:
-    """The features of a sampler's node types that a cache can hold: all but sparse ones."""
-    return {
-        (kind, name): feature
-        for kind in sampler.node_types
-        for name, feature in view.node_features.get(kind, {}).items()
-        if isinstance(feature, RowReader) and is_in_files(feature)
-    }
-
-
-def room_bytes(cache: Cache) -> int:
-    """Return the bytes of a cache in memory."""
-    return available_memory() // _SHARE if cache.room is None else cache.room
-
-
-def region_bytes(features: CachedFeatures, folder: Path, sharers: int = 1) -> int:
-    """Return the bytes of one of the two regions of packs, or 0 without packs."""
-    if features.spill is None:
-        return 0
-    spill = shutil.disk_usage(folder).free // 4 if features.spill == "AUTO" else features.spill
-    return spill // sharers // 2 // PAGE * PAGE
 
 
 class FeatureCacheHandle:
@@ -208,8 +133,8 @@ class FeatureCacheHandle:
         """Stop filling, and free the rows. No batch may be in progress."""
         with self._guard():
             cache, self._opened = self._opened, None
-            if cache is not None and self._process == os.getpid():
-                cache.close()
+            if cache is not None:
+                _close(cache, self._process)
 
     def _cache(self) -> FeatureCache:
         """Return the cache of this process, which is opened once. A fork does not inherit it."""
@@ -223,6 +148,8 @@ class FeatureCacheHandle:
                 room = self._room(self._source.first, sharers)
                 await_compiling()  # from now on, DataLoader workers can be forked at any time
                 self._opened = FeatureCache(self._source, sharers, room, self._features, self._visits, self._threads)
+                # The thread of the cache refers to the cache but not to this handle, so a dropped stream ends it.
+                weakref.finalize(self, _close, self._opened, os.getpid())
                 self._opened.expect(self._coming)
                 self._opened.start()
                 self._process = os.getpid()
@@ -314,7 +241,7 @@ class FeatureCache:
         self._counting = threading.Lock()
         self._stats = FeatureCacheStats()
         self._reporter = _Reporter(source)
-        self._ended = False
+        self._ended = self._closed = False
         self._release = weakref.finalize(self, source.budget.release, self._reservation)
         self._thread = threading.Thread(target=self._fill, name="snapdb-features", daemon=True)
         self._packs = self._open_packs(cache.features, sharers)
@@ -381,7 +308,10 @@ class FeatureCache:
             self._packs.wake()
 
     def close(self) -> None:
-        """Stop the thread, free the rows and report for the last time."""
+        """Stop the thread, free the rows and report for the last time. A second call has no effect."""
+        if self._closed:
+            return
+        self._closed = True
         self.stop()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join()
@@ -497,53 +427,10 @@ _COMMON = ("bytes", "rows", "filled", "hits", "misses", "bytes_read", "bytes_sav
 """The fields that `FeatureCacheStats` shares with `CacheStats`."""
 
 
-def choose_rows(
-    tables: Mapping[FeatureKey, FeatureRows], visits: Mapping[str, Float64s], room: int
-) -> dict[FeatureKey, Int64s]:
-    """Return the rows of each feature that `room` bytes hold, ascending: those with the most expected visits per byte.
-
-    Args:
-        tables: The features.
-        visits: Vertex type → [nodes] the expected number of times that each node is in a batch.
-        room: The bytes for rows.
-    """
-    worth = {key: _worth(table, visits[key[0]]) for key, table in tables.items()}
-    widths = {key: table.width for key, table in tables.items()}
-
-    def taken(least: int) -> int:
-        """The bytes of all rows that are worth at least this much."""
-        return sum(int(np.count_nonzero(rows >= least)) * widths[key] for key, rows in worth.items())
-
-    # Positive floats are ordered as their bits are, so that 31 steps find the exact threshold without a sort.
-    low, high = 1, 1 << 31
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if taken(middle) <= room else (middle + 1, high)
-    room -= taken(low)
-    chosen = {}
-    for key, rows in worth.items():
-        kept = rows >= low
-        # Of the rows that are worth just less, as many as still fit.
-        more = np.flatnonzero(rows == low - 1)[: max(0, room) // widths[key]] if low > 1 else np.empty(0, np.int64)
-        room -= more.size * widths[key]
-        kept[more] = True
-        chosen[key] = np.flatnonzero(kept)
-    return chosen
-
-
-def _worth(table: FeatureRows, visits: Float64s) -> Array:
-    """[rows] the expected visits of each row per byte, as the bits of a float32."""
-    worth = np.zeros(table.rows, np.float32)
-    for first in range(0, visits.size, _IDS):
-        some = visits[first : first + _IDS]
-        rows = table.feature.find(np.arange(first, first + some.size), strict=False)
-        worth[rows[rows >= 0]] = some[rows >= 0] / table.width
-    return worth.view(np.int32)
-
-
-def _row_bytes(feature: RowReader) -> int:
-    array = feature.arrays[0]
-    return int(np.prod(array.shape[1:], dtype=np.int64)) * array.dtype.itemsize
+def _close(cache: FeatureCache, process: int) -> None:
+    """Close a cache in the process that opened it, once. A fork does not have its thread."""
+    if os.getpid() == process:
+        cache.close()
 
 
 def _always(cache: Cache) -> bool:

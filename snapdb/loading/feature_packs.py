@@ -28,7 +28,7 @@ from snapdb.storage.array_files import PAGE
 from snapdb.storage.row_file import ScratchFile, aligned_bytes
 from snapdb.types.text import counted, size_words
 
-BatchRows = Callable[[BatchSeeds], Mapping[FeatureKey, Int64s]]
+BatchRows = Callable[[BatchSeeds], dict[FeatureKey, Int64s]]
 """Samples a batch and returns the rows of each feature that it needs, in any order."""
 
 _FIRST = 8
@@ -46,7 +46,8 @@ class Coming(NamedTuple):
     """Their positions in the epoch."""
     batches: Callable[[Sequence[int]], Iterator[BatchSeeds]]
     """Returns the batches at some positions."""
-    rows: BatchRows
+    rows: Callable[[], BatchRows | None]
+    """A weak reference: a strong one would keep a stream alive that nothing else refers to."""
 
 
 class PackSizes(NamedTuple):
@@ -241,12 +242,15 @@ class FeaturePacks:
 
     def _list(self, coming: Coming, position: int, *, short: bool) -> tuple[dict[int, dict[FeatureKey, Int32s]], int]:
         """Return the missing rows of the next batches, as many as fit into a region, and the position after them."""
+        rows_of = coming.rows()
+        if rows_of is None:  # the stream is being collected
+            return {}, len(coming.places)
         region = self._sizes.region // _FIRST if short else self._sizes.region
         listed: dict[int, dict[FeatureKey, Int32s]] = {}
         packed = held = 0
         for seeds in coming.batches(coming.places[position:]):
             self._check()
-            missing = {key: self._tables[key].find_missing(rows) for key, rows in coming.rows(seeds).items()}
+            missing = {key: self._tables[key].find_missing(rows) for key, rows in rows_of(seeds).items()}
             packed += sum(map(self._packed_bytes, missing, missing.values()))
             held += sum(rows.nbytes for rows in missing.values())
             full = packed > region or held > self._sizes.lists // 2 or len(listed) == self._most

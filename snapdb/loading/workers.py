@@ -246,8 +246,8 @@ class OrderedWorkers:
             self._catch_up(visits, first)
             seeds = self._with_others(visits, seeds)
         elif self.builder.features.is_used:
-            coming = Coming(places, partial(self.epochs.batches_at, epoch), self.builder.feature_rows)
-            self.builder.features.expect(coming)
+            rows = weakref.WeakMethod(self.builder.feature_rows)
+            self.builder.features.expect(Coming(places, partial(self.epochs.batches_at, epoch), rows))
         threads, (_, processes) = self.threads, place_among_workers()
         room = partial(self.builder.room, threads, self.options.ahead(threads), processes)
         return self._map(partial(self.builder.sampled, lineage, visits), seeds, threads, room, self.builder.fetched)

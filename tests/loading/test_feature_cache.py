@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import pickle
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from hashlib import sha256
@@ -100,7 +102,7 @@ def db(path: Path) -> Iterator[snapdb.Database]:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Buffers so small that a file has many slabs and a batch many blocks, although the graph is small."""
     for name in ("_LEAST_SLAB", "_LEAST_STAGE", "_LEAST_LISTS"):
-        monkeypatch.setattr(f"snapdb.loading.feature_cache.{name}", 1 << 14)
+        monkeypatch.setattr(f"snapdb.loading.feature_cache_plan.{name}", 1 << 14)
 
 
 def told(batch: Batch) -> str:
@@ -286,6 +288,18 @@ def test_a_stream_with_packs_can_be_sent_to_another_process(db: snapdb.Database)
         again = pickle.loads(pickle.dumps(stream))
         assert told(again[3]) == plain(db, "uniform")[again[3].index]
         again.close()
+
+
+def test_a_stream_that_nothing_refers_to_keeps_no_thread(db: snapdb.Database) -> None:
+    def threads() -> int:
+        return sum(thread.name == "snapdb-features" for thread in threading.enumerate())
+
+    with Kept(db, "uniform", FORMS["packs"]):
+        batches = iter(db.stream("SAMPLE USING uniform", threads=1))
+        next(batches)
+        assert threads() == 1
+        del batches
+        assert settles(lambda: gc.collect() >= 0 and threads() == 0)
 
 
 def test_closing_does_not_wait_for_a_segment(db: snapdb.Database, monkeypatch: pytest.MonkeyPatch) -> None:

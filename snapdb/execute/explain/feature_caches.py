@@ -11,7 +11,7 @@ import numpy as np
 from snapdb.arrays import Int64s
 from snapdb.execute.explain import details
 from snapdb.execute.session import ExecutionContext
-from snapdb.loading.feature_cache import FixedParts, cached_features, choose_rows, region_bytes, room_bytes
+from snapdb.loading.feature_cache_plan import FixedParts, cached_features, choose_rows, region_bytes, room_bytes
 from snapdb.loading.feature_rows import FeatureKey, FeatureRows, Staging
 from snapdb.loading.metered import MeteredStream
 from snapdb.loading.source import StreamSource
