@@ -1,10 +1,10 @@
-"""Rows that are read from files by many threads at once, rows that are kept in memory, and the copies between them.
+"""Kernels that plan and read requests for rows of files, and copy rows between buffers and memory.
 
-A map of a file that does not fit in memory costs a page fault per row. Here, the missing rows of a batch are sorted,
-rows of the same or the next page are joined to one request, and threads that block in pread(2) read the requests. A
-file that is opened with O_DIRECT is read in whole pages, which do not evict other files from memory.
+Memory-mapping a file that does not fit in memory costs a page fault per row. Here, a batch's missing rows are sorted,
+rows on the same page or on adjacent pages are merged into one request, and threads that block in pread(2) read the
+requests. A file opened with O_DIRECT is read in whole pages, which do not evict other files from memory.
 
-Rows are rows of bytes: `width` is the number of bytes per row.
+Rows consist of bytes: `width` is the number of bytes per row.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from snapdb.kernels.compiled import copy_line, kernel, prefetch
 from snapdb.kernels.features import Overlay, newer_row
 
 AHEAD = 16
-"""The number of rows whose memory is prefetched before they are copied."""
+"""The number of rows by which prefetches precede copies."""
 
 _LINE = 64
-"""The bytes of a cache line."""
+"""The size of a cache line in bytes."""
 
 _pread = types.ExternalFunction("pread", types.intp(types.int32, types.uintp, types.uintp, types.int64))
 _pwrite = types.ExternalFunction("pwrite", types.intp(types.int32, types.uintp, types.uintp, types.int64))
@@ -30,7 +30,7 @@ _pwrite = types.ExternalFunction("pwrite", types.intp(types.int32, types.uintp, 
 
 @kernel
 def _copy_row(to: UInt8s, at: Any, source: UInt8s, here: Any, width: int) -> None:
-    """Copy `width` bytes, by whole cache lines if there are any. The last line may overlap the one before it."""
+    """Copy `width` bytes, in whole cache lines if possible. The last line may overlap the one before it."""
     if width < _LINE:
         for byte in range(width):
             to[at + byte] = source[here + byte]
@@ -45,17 +45,17 @@ def _copy_row(to: UInt8s, at: Any, source: UInt8s, here: Any, width: int) -> Non
 def read_requests(
     file: int, size: int, offsets: Int64s, lengths: Int64s, places: Int64s, memory: int, first: int, step: int
 ) -> int:
-    """Read requests first, first + step, … and return the first that failed or came short, or -1.
+    """Read requests first, first + step, …, and return the first that failed or returned too few bytes, or -1.
 
     Args:
         file: The file descriptor.
-        size: The bytes of the file. A request that ends later is read up to there.
-        offsets: [n] where each request begins in the file.
-        lengths: [n] the bytes of each request.
-        places: [n] where its bytes begin in the memory.
+        size: The size of the file in bytes. A request that extends past the end is read up to the end.
+        offsets: [n] the offset of each request in the file.
+        lengths: [n] the length of each request in bytes.
+        places: [n] the offset of each request's bytes in the memory.
         memory: The address of the memory.
         first: The first request.
-        step: The distance between requests, which is the number of threads.
+        step: The number of threads, each of which reads every step-th request.
     """
     for i in range(first, offsets.size, step):
         wanted = min(lengths[i], size - offsets[i])
@@ -71,7 +71,7 @@ def read_requests(
 
 @kernel
 def write_memory(file: int, memory: int, length: int, offset: int) -> int:
-    """Write `length` bytes of memory at an offset of a file and return how many bytes are written."""
+    """Write `length` bytes of memory at an offset of a file, and return the number of bytes written."""
     done = np.int64(0)
     while done < length:
         address = np.uint64(memory + done)
@@ -94,18 +94,18 @@ def copy_kept(
     slots: Int64s,
     missing: Int64s,
 ) -> int:
-    """Copy the rows that are in memory to `out`, and list the positions of all others. Returns their number.
+    """Copy the rows in memory to `out`, list the positions of all other rows, and return the number of the latter.
 
     Args:
-        rows: [n] the rows' numbers. For -1, the row is `blank`.
-        kept: The rows in memory, in the order of their numbers.
+        rows: [n] the rows' numbers. -1 stands for `blank`.
+        kept: The rows to keep in memory, ordered by number.
         filled: The number of the first row that has not been copied into memory yet.
         memory: [kept rows * width] the rows in memory.
         width: The bytes per row.
-        blank: [width] the row of ids that have none.
+        blank: [width] the row for ids without a row.
         out: [n * width] the result.
         slots: [n] scratch memory.
-        missing: [n] receives the positions i of the rows that are not in memory.
+        missing: [n] receives the positions in `rows` of the rows that are not in memory.
     """
     many = np.int64(0)
     for i in range(rows.size):
@@ -119,7 +119,7 @@ def copy_kept(
         if rows[i] < 0:
             _copy_row(out, i * width, blank, 0, width)
         elif slots[i] >= 0:
-            # Without a prefetch, each row waits for memory. The slots of missing rows are -1, whose address is safe.
+            # Without a prefetch, each copy waits for memory. Missing rows have slot -1, which is safe to prefetch.
             prefetch(memory, slots[min(i + AHEAD, rows.size - 1)] * width)
             _copy_row(out, i * width, memory, slots[i] * width, width)
     return int(many)
@@ -127,7 +127,7 @@ def copy_kept(
 
 @kernel
 def list_missing(rows: Int64s, kept: Overlay, missing: Int32s) -> int:
-    """List the rows that are not in `kept`, unordered, and return their number. Rows of -1 are left out."""
+    """List the rows that are not in `kept`, in the given order, and return their number. Rows of -1 are skipped."""
     many = np.int64(0)
     for i in range(rows.size):
         if rows[i] >= 0 and newer_row(kept, rows[i]) < 0:
@@ -140,19 +140,20 @@ def list_missing(rows: Int64s, kept: Overlay, missing: Int32s) -> int:
 def plan_requests(
     rows: Int64s, start: int, width: int, page: int, most: int, memory: int, requests: Any, inside: Int64s
 ) -> int:
-    """Plan the requests for ascending rows of a file, and return how many there are.
+    """Plan the requests for ascending rows of a file, and return the number of requests.
 
-    Rows of the same or the next page are joined. To read along greater gaps costs more memory than it saves requests.
+    Rows on the same page or on adjacent pages are merged. Reading across larger gaps would save few requests, and the
+    buffers would need more memory.
 
     Args:
         rows: [n] the rows' numbers, ascending. A number may repeat.
         start: The offset of row 0 in the file.
         width: The bytes per row.
-        page: The alignment of offsets and lengths.
-        most: The most bytes of a request, unless a single row is longer.
-        memory: Where the first request's bytes begin in the memory.
-        requests: Three arrays [n] of int64, which receive offsets, lengths and places in the memory.
-        inside: [n] receives where each row begins in the memory.
+        page: The alignment of offsets and lengths in bytes.
+        most: The maximum size of a request in bytes, unless a single row is longer.
+        memory: The offset of the first request's bytes in the memory.
+        requests: Three arrays [n] of int64, which receive the requests' offsets, lengths and offsets in the memory.
+        inside: [n] receives the offset of each row in the memory.
     """
     offsets, lengths, places = requests
     many = np.int64(0)
@@ -175,7 +176,7 @@ def plan_requests(
 
 @kernel
 def copy_read(memory: UInt8s, inside: Int64s, positions: Int64s, width: int, out: UInt8s) -> None:
-    """Copy the row that begins at each inside[i] of the memory to row positions[i] of `out`."""
+    """Copy the row at offset inside[i] of the memory to row positions[i] of `out`, for each i."""
     for i in range(inside.size):
         prefetch(memory, inside[min(i + AHEAD, inside.size - 1)])
         _copy_row(out, positions[i] * width, memory, inside[i], width)
@@ -183,7 +184,7 @@ def copy_read(memory: UInt8s, inside: Int64s, positions: Int64s, width: int, out
 
 @kernel
 def keep_rows(slab: UInt8s, first: int, stop: int, width: int, kept: Overlay, memory: UInt8s) -> None:
-    """Copy the rows first ≤ row < stop of a slab that are to be kept to their places in memory.
+    """Copy those rows first ≤ row < stop of a slab that are to be kept into their slots in memory.
 
     Args:
         slab: [(stop - first) * width] the rows as they are in the file.
@@ -213,21 +214,21 @@ def pack_slab(
     chunks: Int64s,
     packed: UInt8s,
 ) -> int:
-    """Append to a pack, batch by batch, the rows first ≤ row < stop that each batch wants. Returns the bytes.
+    """Pack, batch by batch, the rows first ≤ row < stop that each batch needs, and return the bytes used in `packed`.
 
-    A batch's rows from one slab are its chunk, which begins at a multiple of `page`.
+    A batch's rows from one slab form a chunk, which begins at a multiple of `page`.
 
     Args:
         slab: [(stop - first) * width] the rows as they are in the file.
         first: The number of the slab's first row.
         stop: The number after its last row.
         width: The bytes per row.
-        page: The alignment of chunks.
-        wanted: [all batches' rows] the rows that batches want, ascending within a batch.
-        ends: [batches] where each batch's rows end in `wanted`.
-        cursors: [batches] the first of the batch's rows that is not packed yet; advanced.
-        counts: [batches] receives the rows of each chunk.
-        chunks: [batches] receives where each chunk begins in `packed`.
+        page: The alignment of chunks in bytes.
+        wanted: [all batches' rows] the rows that batches need, ascending within each batch.
+        ends: [batches] the end of each batch's rows in `wanted`.
+        cursors: [batches] the position in `wanted` of each batch's first row that is not packed yet; advanced.
+        counts: [batches] receives the number of rows in each chunk.
+        chunks: [batches] receives the offset of each chunk in `packed`.
         packed: Receives the chunks.
     """
     at = np.int64(0)
@@ -247,7 +248,7 @@ def pack_slab(
 
 @kernel
 def chunk_bytes(wanted: Int32s, ends: Int64s, cursors: Int64s, stop: int, width: int, page: int) -> int:
-    """Return the bytes that `pack_slab` would append for the rows up to `stop`, by binary search, O(log n) a batch."""
+    """Return the bytes that `pack_slab` would use for the rows before `stop`, by binary search: O(log n) per batch."""
     total = np.int64(0)
     for batch in range(cursors.size):
         low, high = cursors[batch], ends[batch]

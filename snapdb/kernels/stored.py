@@ -1,7 +1,7 @@
-"""Features stored in fewer bits than they are delivered with: encoding, and gathers that decode.
+"""Encoding and decoding gathers for features that are stored in fewer bits than batches contain.
 
-- float16 and bfloat16 are rounded to nearest. A table of all 65,536 codes decodes them.
-- int8 has a range per column: value = low + step * code for the codes -128 … 127, so the error is at most step / 2.
+- float16 and bfloat16 are rounded to the nearest value. A table of all 65,536 codes decodes them.
+- int8 has a range per column: value = low + step * (code + 128) for codes -128 … 127, so the error is at most step / 2.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ CODES: dict[str, np.dtype[Any]] = {
     "bfloat16": np.dtype(np.uint16),
     "int8": np.dtype(np.int8),
 }
-"""The types in which features can be stored → the dtype of their files."""
+"""Type name in STORED → dtype of the file."""
 
 _HALF_RANGE = 128
-"""The code 0 of int8 is the middle of the range."""
+"""The number of steps from the least value of a range, code -128, to code 0."""
 _AHEAD = 16
-"""The number of rows whose memory is prefetched."""
+"""The number of rows by which prefetches precede reads."""
 
 
 class Scale(NamedTuple):
@@ -34,12 +34,12 @@ class Scale(NamedTuple):
     low: Float32s
     """[width] the value of code -128."""
     step: Float32s
-    """[width] the difference between two codes, or 0 for a constant column."""
+    """[width] the difference between the values of adjacent codes, or 0 for a constant column."""
 
     @staticmethod
     def of(low: Float32s, high: Float32s) -> Scale:
-        """Return the ranges for the least and greatest value of each column."""
-        # In float64, the difference of any two float32 is finite.
+        """Return the ranges from the least and greatest value of each column."""
+        # In float64, the difference of any two finite float32 values is finite.
         step = (high.astype(np.float64) - low) / (2 * _HALF_RANGE - 1)
         return Scale(low, step.astype(np.float32))
 
@@ -54,13 +54,13 @@ class Scale(NamedTuple):
 
 
 def encode(values: Array, kind: str, scale: Scale | None) -> Array:
-    """Return the codes of float32 values [n, width]. For int8, values outside of the ranges get the nearest code."""
+    """Return the codes of float32 values [n, width]. For int8, values outside the ranges get the nearest code."""
     if kind == "float16":
         halves: Array = values.astype(np.float16)
         return halves
     if kind == "bfloat16":
         bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
-        # To nearest, ties to even. Rounding up the greatest numbers gives infinity, as IEEE 754 does.
+        # Round to nearest, ties to even. The greatest values round to infinity, as IEEE 754 specifies.
         codes: Array = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
         return codes
     assert scale is not None
@@ -71,22 +71,22 @@ def encode(values: Array, kind: str, scale: Scale | None) -> Array:
 
 
 def decode(codes: Array, kind: str, scale: Scale | None) -> Array:
-    """Return the float32 values of codes [n, width] as a new array."""
+    """Decode codes [n, width] and return their float32 values as a new array."""
     return gather_decoded(codes, np.arange(len(codes)), kind, scale)
 
 
 def gather_decoded(codes: Array, ids: Array, kind: str, scale: Scale | None) -> Array:
-    """Return the float32 values of the rows of `ids` as a new array [n, width].
+    """Return the decoded float32 values of the rows `ids` as a new array [n, width].
 
     Raises:
-        IndexError: An id is not a row.
+        IndexError: An id is not the number of a row.
     """
     numbers = np.ascontiguousarray(ids, np.int64)
     out = buffers.empty((numbers.size, codes.shape[1]), np.dtype(np.float32))
     rows = np.ascontiguousarray(codes)
     if kind == "int8":
         assert scale is not None
-        # Code 0 is the middle of the range, so that the kernel adds once per value.
+        # With the value of code 0 as the base, the kernel needs one multiplication and one addition per value.
         middle = scale.low + np.float32(_HALF_RANGE) * scale.step
         bad = _gather_scaled(rows, numbers, middle, scale.step, out)
     else:
@@ -98,7 +98,7 @@ def gather_decoded(codes: Array, ids: Array, kind: str, scale: Scale | None) -> 
 
 @cache
 def _values(kind: str) -> Float32s:
-    """[65536] the value of each code."""
+    """Return [65536] the float32 value of each code."""
     codes = np.arange(1 << 16, dtype=np.uint32)
     if kind == "bfloat16":
         return (codes << 16).view(np.float32)

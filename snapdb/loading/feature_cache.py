@@ -1,7 +1,7 @@
-"""A stream's cache of features that do not fit in memory: the rows that batches read most often are kept in memory.
+"""A stream's cache for features that do not fit in memory. It keeps the most frequently read rows in memory.
 
-All other rows of a batch are read directly from the files, sorted and many at once. The page cache, in contrast, keeps
-whole pages, of which batches need few rows, and reads them one fault after another.
+A batch's remaining rows are sorted and read directly from the files with many requests at once, or from packs. The
+page cache, in contrast, keeps whole pages, of which batches need only a few rows, and reads them one fault at a time.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from snapdb.types import Cache, CachedFeatures, CacheStats, FeatureCacheStats
 from snapdb.types.text import size_words
 
 _SECONDS = 1.0
-"""The interval between reports in seconds."""
+"""The minimum interval between reports, in seconds."""
 _MOST_ROWS = 1 << 31
-"""The number of rows from which packs, which list rows as int32, are not made."""
+"""The maximum number of rows of a feature that can be packed. Packs list rows as int32."""
 
 
 class FeatureCacheHandle:
-    """The handle of a stream's feature cache, which is opened with the first batch in each process."""
+    """The handle of a stream's feature cache. Each process opens its own cache with its first batch."""
 
     def __init__(
         self,
@@ -96,14 +96,14 @@ class FeatureCacheHandle:
         return self._features
 
     def expect(self, coming: Coming | None) -> None:
-        """Prepare the features of the batches of an iteration, or no longer those of the previous one."""
+        """Prepare the features of an iteration's batches instead of the previous one's. None prepares nothing."""
         self._coming = coming
         if self._opened is not None and self._process == os.getpid():
             self._opened.expect(coming)
 
     @contextmanager
     def reading(self, number: int) -> Iterator[GraphView]:
-        """Yield the snapshot as one batch reads it: with features from the cache and from packs."""
+        """Yield a view of the snapshot for one batch, whose features are read through the cache and from packs."""
         if self._source is None:
             yield self._view
             return
@@ -125,7 +125,7 @@ class FeatureCacheHandle:
         return None if cache is None or self._process != os.getpid() else asdict(cache.stats())
 
     def stop(self) -> None:
-        """Let batches that wait for a pack fail, because the stream is closed."""
+        """Make batches that wait for a pack fail, because the stream is closed."""
         if self._opened is not None and self._process == os.getpid():
             self._opened.stop()
 
@@ -137,7 +137,7 @@ class FeatureCacheHandle:
                 _close(cache, self._process)
 
     def _cache(self) -> FeatureCache:
-        """Return the cache of this process, which is opened once. A fork does not inherit it."""
+        """Return the cache of this process, and open it with the first call. A forked process opens its own."""
         if self._opened is not None and self._process == os.getpid():
             return self._opened
         with self._guard():
@@ -146,9 +146,9 @@ class FeatureCacheHandle:
                 _, workers = place_among_workers()
                 sharers = self._ranks * workers
                 room = self._room(self._source.first, sharers)
-                await_compiling()  # from now on, DataLoader workers can be forked at any time
+                await_compiling()  # DataLoader workers can be forked at any time from here on
                 self._opened = FeatureCache(self._source, sharers, room, self._features, self._visits, self._threads)
-                # The thread of the cache refers to the cache but not to this handle, so a dropped stream ends it.
+                # The cache's thread refers to the cache, not to this handle, so it ends if the stream is dropped.
                 weakref.finalize(self, _close, self._opened, os.getpid())
                 self._opened.expect(self._coming)
                 self._opened.start()
@@ -156,10 +156,10 @@ class FeatureCacheHandle:
             return self._opened
 
     def _room(self, cache: Cache, sharers: int) -> int:
-        """Return the bytes of one process.
+        """Return the bytes of memory that the cache may use in one process.
 
         Raises:
-            InputError: They are too few.
+            InputError: The share of this process is too small.
         """
         room = room_bytes(cache)
         packs = cache.features is not None and cache.features.spill is not None
@@ -170,26 +170,26 @@ class FeatureCacheHandle:
             shared = "" if sharers == 1 else f", shared by {sharers} processes"
             raise InputError(
                 f"cache {cache.name} has {size_words(room)}{shared}, but this stream needs at least "
-                f"{size_words(least)} for buffers of {self._threads} threads and the bitmaps of its features; "
-                "CREATE OR REPLACE CACHE with a larger IN MEMORY, or use fewer threads or workers",
+                f"{size_words(least)} for the buffers of {self._threads} threads and the bitmaps of its features; "
+                "run CREATE OR REPLACE CACHE with a larger IN MEMORY size, or use fewer threads or workers",
                 code="memory",
             )
         return room // sharers
 
     def _guard(self) -> threading.Lock:
-        """Return the lock of this process. A fork copies locks in their current state, but not their threads."""
+        """Return the lock of this process. A fork copies a lock's state, but not the thread that holds the lock."""
         return self._guards.setdefault(os.getpid(), threading.Lock())
 
 
 @dataclass(frozen=True)
 class _CachedFeature:
-    """A feature as one batch reads it through a cache."""
+    """A feature that one batch reads through a cache."""
 
     cache: FeatureCache
     key: FeatureKey
     feature: RowReader
     chunks: Chunks | None
-    """Where a pack has the batch's rows, or None."""
+    """The location of the batch's rows in a pack, or None."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -200,20 +200,20 @@ class _CachedFeature:
         return self.feature.dtype
 
     def read(self, ids: Array) -> Array:
-        """Return a new array of the rows of these ids."""
+        """Return the rows of these ids as a new array."""
         return self.feature.decode(self.cache.read(self.key, self.feature.find(ids), self.chunks))
 
 
 class _CachedHistory(_CachedFeature):
-    """A feature with a history as one batch reads it through a cache."""
+    """A feature with a history that one batch reads through a cache."""
 
     def read_before(self, ids: Array, before: Int64s) -> Array:
-        """Return a new array of the last value of each id before its time."""
+        """Return the last value of each id before its time, as a new array."""
         return self.feature.decode(self.cache.read(self.key, self.feature.find(ids, before), self.chunks))
 
 
 class _ClosedError(Exception):
-    """Stops the filling because the stream is closed."""
+    """Raised to stop filling the cache when the stream is closed."""
 
 
 class FeatureCache:
@@ -228,12 +228,12 @@ class FeatureCache:
         visits: Callable[[Callable[[], None]], Mapping[str, Float64s]],
         threads: int,
     ) -> None:
-        """Open the files. `start` starts to fill the cache."""
+        """Open the files. `start` begins to fill the cache."""
         self._source, self._visits, self._threads = source, visits, threads
         cache = source.first
         assert cache.features is not None
         self._reservation = source.budget.reserve(cache, sharers)
-        # Without IN MEMORY the room is that of the machine. Another open stream may have taken a part of the cache.
+        # Without IN MEMORY, the budget sets no limit. Another open stream may have reserved part of the cache.
         self._room = room if self._reservation.room is None else min(room, self._reservation.room)
         self._fixed = FixedParts.of(features, threads, self._room, packs=cache.features.spill is not None)
         staging = Staging(self._fixed.stage)
@@ -250,33 +250,33 @@ class FeatureCache:
         """Start the thread that fills the cache."""
         try:
             self._thread.start()
-        except RuntimeError as error:  # the system cannot start another thread, so all rows are read directly
+        except RuntimeError as error:  # the system cannot start another thread, so batches read all rows directly
             self._fail(error)
 
     def expect(self, coming: Coming | None) -> None:
-        """Pack the batches of an iteration, if there are packs."""
+        """Pack the batches of an iteration, if the cache has packs."""
         if self._packs is not None:
             self._packs.expect(coming)
 
     def chunks_of(self, number: int) -> Mapping[FeatureKey, Chunks]:
-        """Return where packs have a batch's rows. When they are read, call `done`."""
+        """Return the location of a batch's rows in packs. After reading them, call `done`."""
         return {} if self._packs is None else self._packs.chunks_of(number)
 
     def done(self, number: int) -> None:
-        """Note that a batch was read."""
+        """Record that a batch has been read."""
         if self._packs is not None:
             self._packs.done(number)
         if self._reporter.is_due:
             self._reporter.report(self.stats())
 
     def read(self, key: FeatureKey, rows: Int64s, chunks: Chunks | None) -> Array:
-        """Return a new array of rows of a feature: from memory, from a pack, or from its files."""
+        """Return rows of a feature as a new array, read from memory, from a pack or from the feature's files."""
         out, counts = self._tables[key].read(rows, chunks)
         self._count(key, counts)
         return out
 
     def stats(self) -> FeatureCacheStats:
-        """Return the state of the cache and its use since it was opened."""
+        """Return the state of the cache, and how it was used since it was opened."""
         files = [file.file for table in self._tables.values() for file in table.files]
         packs, fixed = self._packs, self._fixed
         of_packs: dict[str, Any] = {}
@@ -302,13 +302,13 @@ class FeatureCache:
             )
 
     def stop(self) -> None:
-        """Let threads that wait for packs fail, because the stream is closed."""
+        """Make threads that wait for packs fail, because the stream is closed."""
         self._ended = True
         if self._packs is not None:
             self._packs.wake()
 
     def close(self) -> None:
-        """Stop the thread, free the rows and report for the last time. A second call has no effect."""
+        """Stop the thread, free the rows and write the last report. Further calls have no effect."""
         if self._closed:
             return
         self._closed = True
@@ -335,7 +335,7 @@ class FeatureCache:
             )
 
     def _open_packs(self, features: CachedFeatures, sharers: int) -> FeaturePacks | None:
-        """Create the scratch file of packs, or warn and return None if that is not possible."""
+        """Create the scratch file for packs. Returns None without SPILL or if packs are not possible."""
         if features.spill is None or any(table.rows > _MOST_ROWS for table in self._tables.values()):
             return None
         db_dir = self._source.db_dir
@@ -351,7 +351,7 @@ class FeatureCache:
         return FeaturePacks(self._tables, file, sizes, self._check, self._warn)
 
     def _fill(self) -> None:
-        """Choose the rows to keep, and read them. Runs on its own thread."""
+        """Choose the rows to keep, read them, and then pack batches. Runs on its own thread."""
         began = time.perf_counter()
         try:
             chosen = choose_rows(self._tables, self._visits(self._check), self._room - self._fixed.total)
@@ -367,14 +367,14 @@ class FeatureCache:
             self._reporter.report(self.stats())
             if packs is not None:
                 packs.run(self._threads + 1)
-                self._fill_tables()  # packs do not pay off
+                self._fill_tables()  # packs do not pay off, so batches read directly
         except _ClosedError:
             return
-        except Exception as error:  # batches do not depend on the rows in memory
+        except Exception as error:  # batches can read all rows without the cache
             self._fail(error)
 
     def _fill_tables(self) -> None:
-        """Read the rows to keep that are not in memory yet."""
+        """Load the rows to keep that are not in memory yet."""
         sweep = Sweep(self._fixed.slab, self._check)
         try:
             for table in self._tables.values():
@@ -388,14 +388,14 @@ class FeatureCache:
             raise _ClosedError
 
     def _fail(self, error: Exception) -> None:
-        """Warn once that rows are no longer kept, and report the error in the cache's state."""
-        self._warn(f"is not filled, and batches read features directly: {error}")
+        """Warn that batches read missing rows directly, and record the error in the cache's statistics."""
+        self._warn(f"batches read rows that are not in memory directly from the files: {error}")
         with self._counting:
             self._stats = replace(self._stats, error=str(error))
 
     def _warn(self, problem: str) -> None:
-        """Warn of a problem that slows down batches."""
-        with suppress(Warning):  # if warnings are errors, this thread could not report it
+        """Warn about a problem that slows down batches."""
+        with suppress(Warning):  # if warnings are errors, nothing could handle the exception in this thread
             warnings.warn(f"cache {self._source.first.name}: {problem}", RuntimeWarning, stacklevel=1)
 
 
@@ -414,7 +414,7 @@ class _Reporter:
         return time.monotonic() >= self._next
 
     def report(self, stats: FeatureCacheStats, *, last: bool = False) -> None:
-        """Write a report. Reports of a read-only database are left out."""
+        """Write a report, unless the database is read-only."""
         self._next = time.monotonic() + _SECONDS
         if self._source.db_dir.read_only:
             return
@@ -428,7 +428,7 @@ _COMMON = ("bytes", "rows", "filled", "hits", "misses", "bytes_read", "bytes_sav
 
 
 def _close(cache: FeatureCache, process: int) -> None:
-    """Close a cache in the process that opened it, once. A fork does not have its thread."""
+    """Close a cache, but only in the process that opened it. A forked process does not have its thread."""
     if os.getpid() == process:
         cache.close()
 

@@ -1,4 +1,4 @@
-"""The plan of a feature cache: the features and rows that it holds, and the memory and disk space that it uses."""
+"""The plan of a feature cache: the features and rows it holds, and the memory and disk space it uses."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from snapdb.storage.array_files import PAGE, available_memory
 from snapdb.types import Cache, CachedFeatures
 
 _SLAB = 32 << 20
-"""The bytes of a file that are read at once. Twice as many pushed the topology out of memory."""
+"""The bytes of a file that are read at once. A slab of twice this size evicted the topology from memory."""
 _STAGE = 16 << 20
 """The bytes of a thread's buffer for missing rows: 4096 pages."""
 _LISTS = 64 << 20
-"""The bytes of the lists of rows that are packed together."""
+"""The bytes of memory for the lists of the rows that are packed together."""
 _LEAST_SLAB, _LEAST_STAGE, _LEAST_LISTS = 1 << 20, 1 << 18, 1 << 20
-"""The same sizes in a cache that is small."""
+"""The minimum sizes of these buffers, for small caches."""
 _SHARE = 8
-"""The buffers of all threads take at most an eighth of the cache, and so do two slabs."""
+"""The threads' buffers together take at most an eighth of the cache, and so do two slabs, above the minimum sizes."""
 _IDS = 1 << 20
 """The number of ids whose rows are looked up at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class FixedParts:
-    """The memory of a cache that does not hold rows, in bytes."""
+    """The sizes in bytes of the parts of a cache that do not hold rows."""
 
     slab: int
-    """A part of the files that is read at once. There are two, one of which is read while the other one is used."""
+    """The part of a file that is read at once. There are two slabs: one is read while the other is used."""
     out: int
-    """A buffer for rows that are packed. There are two, one of which is written. 0 without packs."""
+    """A buffer for packed rows, or 0 without packs. There are two buffers: one is written while the other is filled."""
     lists: int
-    """The lists of the rows that are packed."""
+    """The lists of the rows to pack, or 0 without packs."""
     stage: int
-    """The buffer of one thread."""
+    """The buffer of one thread for missing rows."""
     threads: int
     marks: int
-    """The bitmaps that find rows."""
+    """The bitmaps that locate rows in memory, and padding to whole pages."""
 
     @property
     def total(self) -> int:
@@ -53,10 +53,10 @@ class FixedParts:
 
     @staticmethod
     def of(features: Mapping[FeatureKey, RowReader], threads: int, room: int, *, packs: bool) -> FixedParts:
-        """The parts in a cache of `room` bytes, which are smaller in a small cache."""
+        """Return the sizes of the parts in a cache of `room` bytes. Small caches have smaller buffers."""
         rows = sum(array.shape[0] for feature in features.values() for array in feature.arrays)
         longest = max((_row_bytes(feature) for feature in features.values()), default=0)
-        # Each buffer must hold at least one row, and the pages on which it begins and ends.
+        # Each buffer must hold at least one row, including all of its first and last page.
         least = -(-longest // PAGE) * PAGE + 2 * PAGE
 
         def share(most: int, fewest: int, parts: int) -> int:
@@ -65,13 +65,13 @@ class FixedParts:
         slab = share(_SLAB, _LEAST_SLAB, 2 * _SHARE)
         out, lists = (slab, share(_LISTS, _LEAST_LISTS, 2 * _SHARE)) if packs else (0, 0)
         stage = share(_STAGE, _LEAST_STAGE, _SHARE * threads)
-        # The rows in memory are rounded up to whole pages, for each feature.
+        # The rows in memory are rounded up to whole pages for each feature.
         marks = 16 * (rows // 64 + len(features)) + PAGE * len(features)
         return FixedParts(slab, out, lists, stage, threads, marks)
 
 
 def cached_features(view: GraphView, sampler: NeighborSampler) -> dict[FeatureKey, RowReader]:
-    """The features of a sampler's node types that a cache can hold: all but sparse ones."""
+    """Return the features of a sampler's node types that a cache can hold: dense features whose rows are in files."""
     return {
         (kind, name): feature
         for kind in sampler.node_types
@@ -81,12 +81,12 @@ def cached_features(view: GraphView, sampler: NeighborSampler) -> dict[FeatureKe
 
 
 def room_bytes(cache: Cache) -> int:
-    """Return the bytes of a cache in memory."""
+    """Return the bytes of memory that a cache may use."""
     return available_memory() // _SHARE if cache.room is None else cache.room
 
 
 def region_bytes(features: CachedFeatures, folder: Path, sharers: int = 1) -> int:
-    """Return the bytes of one of the two regions of packs, or 0 without packs."""
+    """Return the size in bytes of each of the two regions for packs, or 0 without packs."""
     if features.spill is None:
         return 0
     spill = shutil.disk_usage(folder).free // 4 if features.spill == "AUTO" else features.spill
@@ -96,21 +96,21 @@ def region_bytes(features: CachedFeatures, folder: Path, sharers: int = 1) -> in
 def choose_rows(
     tables: Mapping[FeatureKey, FeatureRows], visits: Mapping[str, Float64s], room: int
 ) -> dict[FeatureKey, Int64s]:
-    """Return the rows of each feature that `room` bytes hold, ascending: those with the most expected visits per byte.
+    """Return the rows of each feature to keep in `room` bytes, ascending: those with the most expected visits per byte.
 
     Args:
         tables: The features.
-        visits: Vertex type → [nodes] the expected number of times that each node is in a batch.
-        room: The bytes for rows.
+        visits: Vertex type → [nodes] the expected number of times each node is in a batch.
+        room: The bytes of memory for rows.
     """
     worth = {key: _worth(table, visits[key[0]]) for key, table in tables.items()}
     widths = {key: table.width for key, table in tables.items()}
 
     def taken(least: int) -> int:
-        """The bytes of all rows that are worth at least this much."""
+        """Return the bytes of all rows whose worth is at least `least`."""
         return sum(int(np.count_nonzero(rows >= least)) * widths[key] for key, rows in worth.items())
 
-    # Positive floats are ordered as their bits are, so that 31 steps find the exact threshold without a sort.
+    # The bits of positive floats have the same order as the floats, so 31 bisections find the exact threshold.
     low, high = 1, 1 << 31
     while low < high:
         middle = (low + high) // 2
@@ -119,7 +119,7 @@ def choose_rows(
     chosen = {}
     for key, rows in worth.items():
         kept = rows >= low
-        # Of the rows that are worth just less, as many as still fit.
+        # As many rows of the next lower worth as still fit.
         more = np.flatnonzero(rows == low - 1)[: max(0, room) // widths[key]] if low > 1 else np.empty(0, np.int64)
         room -= more.size * widths[key]
         kept[more] = True
@@ -128,7 +128,7 @@ def choose_rows(
 
 
 def _worth(table: FeatureRows, visits: Float64s) -> Array:
-    """[rows] the expected visits of each row per byte, as the bits of a float32."""
+    """Return [rows] the expected visits of each row per byte, as the bits of a float32."""
     worth = np.zeros(table.rows, np.float32)
     for first in range(0, visits.size, _IDS):
         some = visits[first : first + _IDS]

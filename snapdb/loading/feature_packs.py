@@ -1,13 +1,14 @@
-"""Packs: the features of many coming batches, collected in one pass over the files and stored batch by batch.
+"""Packs: the features of many upcoming batches, collected in one pass over the files and stored batch by batch.
 
-The nodes of a batch follow from its number and need no features. So the nodes of the next batches, a segment, are
-listed first. Then the files are read once from start to end, and each batch's rows are appended to a scratch file, from
-which the batch is later read in a few large requests. Random reads of single rows become two streams. The method is
-that of DiskGNN (Liu et al., 2024), but without storing the samples: each epoch has its own batches.
+A batch's number determines its nodes; no features are needed to sample them. Therefore, the rows of the next batches,
+called a segment, are listed first. Then the files are read once from start to end, and each batch's rows are appended
+to a scratch file. Later, the batch is read from this file in a few large requests. Two sequential streams replace
+random reads of single rows. The method is that of DiskGNN (Liu et al., 2024), except that samples are not stored,
+because each epoch has its own batches.
 
-A segment's region of the file has the layout: for each feature, slab by slab, for each batch: the rows of the slab that
-the batch needs and that are not in memory, ascending and each once. There are two regions: the batches of one segment
-are read while the next one is packed.
+A segment's region of the file is ordered by feature, then by slab, then by batch. It contains the rows of the slab that
+the batch needs and that are not in memory, in ascending order and without duplicates. There are two regions: the
+batches of one segment are read while the next segment is packed.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from snapdb.storage.row_file import ScratchFile, aligned_bytes
 from snapdb.types.text import counted, size_words
 
 BatchRows = Callable[[BatchSeeds], dict[FeatureKey, Int64s]]
-"""Samples a batch and returns the rows of each feature that it needs, in any order."""
+"""Samples a batch and returns the rows that it needs of each feature, in any order."""
 
 _FIRST = 8
-"""The first segment of an epoch has an eighth of the batches of the others, so that training begins early."""
+"""The first segment of an epoch uses an eighth of a region, so that training starts early."""
 _FEWEST = 8
-"""The number of batches per segment from which a pass over the files costs less than direct reads."""
+"""The minimum number of batches per segment for which a pass over the files costs less than direct reads."""
 _PATIENCE = 0.1
-"""Seconds between two checks whether the stream is closed."""
+"""The interval between two checks of whether the stream is closed, in seconds."""
 
 
 class Coming(NamedTuple):
@@ -45,22 +46,22 @@ class Coming(NamedTuple):
     places: range
     """Their positions in the epoch."""
     batches: Callable[[Sequence[int]], Iterator[BatchSeeds]]
-    """Returns the batches at some positions."""
+    """Returns the batches at the given positions."""
     rows: Callable[[], BatchRows | None]
-    """A weak reference: a strong one would keep a stream alive that nothing else refers to."""
+    """A weak reference. A strong one would keep the stream alive after all other references to it are gone."""
 
 
 class PackSizes(NamedTuple):
     """The bytes that packs may use."""
 
     region: int
-    """The scratch file's bytes for one segment."""
+    """The bytes of the scratch file for one segment."""
     lists: int
-    """The memory for the lists of a segment's rows."""
+    """The memory for the lists of rows to pack."""
     out: int
-    """The memory in which a slab's rows are collected before they are written."""
+    """The memory of a buffer in which a slab's rows are collected before they are written. There are two buffers."""
     slab: int
-    """The memory for a part of the files. There are two of them."""
+    """The memory of a slab, the part of a file that is read at once. There are two slabs."""
 
 
 class _Segment:
@@ -70,21 +71,21 @@ class _Segment:
         self.region = region
         self.columns = {number: column for column, number in enumerate(numbers)}
         self.left = set(self.columns)
-        """The numbers of the batches that were not read yet."""
+        """The numbers of the batches that have not been read yet."""
         self.reading: set[int] = set()
-        """The numbers of the batches that are being read, or wait until the segment is packed."""
+        """The numbers of the batches that are being read or are waiting for the segment to be packed."""
         self.stale = False
-        """Whether the iteration for which it is packed has ended."""
+        """Whether the iteration of these batches has ended."""
         self.offsets: dict[FeatureKey, Array] = {}
-        """[slabs, batches] where each chunk begins in the file."""
+        """[slabs, batches] the offset of each chunk in the file."""
         self.counts: dict[FeatureKey, Array] = {}
-        """[slabs, batches] the rows of each chunk."""
+        """[slabs, batches] the number of rows in each chunk."""
         self.ended = threading.Event()
         self.failed = False
 
 
 class FeaturePacks:
-    """The packs of one stream in one process. `run` makes them on one thread, others read them."""
+    """The packs of one stream in one process. `run` writes them on one thread, and other threads read them."""
 
     def __init__(
         self,
@@ -94,48 +95,48 @@ class FeaturePacks:
         check: Callable[[], None],
         warn: Callable[[str], None],
     ) -> None:
-        """Use a scratch file of two regions.
+        """Use a scratch file with two regions.
 
         Args:
             tables: The features.
             file: The scratch file.
             sizes: The bytes that packs may use.
             check: Raises an exception when the stream is closed.
-            warn: Reports why packs are not used.
+            warn: Reports why packs do not pay off.
         """
         self._tables, self.file, self._sizes, self._check, self._warn = tables, file, sizes, check, warn
-        # The chunks of all batches must fit into memory with one row each.
+        # One row per batch must fit in the buffer, with each chunk padded to whole pages.
         widest = max(table.width for table in tables.values())
         self._most = max(1, sizes.out // (-(-widest // PAGE) * PAGE + PAGE))
         self._changed = threading.Condition()
         self._coming: Coming | None = None
         self._begun: set[int] = set()
-        """The numbers of the batches of the iteration that were begun."""
+        """The numbers of the batches of this iteration that have started."""
         self._segments: list[_Segment] = []
         self.segments = self.batches = 0
-        """The number of segments that were packed, and of their batches."""
+        """The number of packed segments, and the number of batches in them."""
         self.direct = 0
-        """The number of batches that were in no pack."""
+        """The number of batches that were not in a pack."""
         self.seconds = self.waited = 0.0
-        """The duration of packing, and of waiting for packs, summed over threads."""
+        """The seconds spent packing, and the seconds that threads spent waiting for packs, summed over threads."""
 
     @property
     def ready(self) -> int:
-        """The number of batches in packs that are complete and were not read yet."""
+        """The number of batches in complete packs that have not been read yet."""
         return sum(len(s.left) for s in list(self._segments) if s.ended.is_set() and not s.failed)
 
     @property
     def bytes(self) -> int:
-        """The bytes of memory for slabs, collected rows and lists, while a segment is packed."""
+        """The bytes of memory for slabs, collected rows and lists while a segment is packed."""
         return 2 * self._sizes.slab + 2 * self._sizes.out + self._sizes.lists
 
     @property
     def is_idle(self) -> bool:
-        """Whether no iteration is expected."""
+        """Whether no iteration has been announced."""
         return self._coming is None
 
     def expect(self, coming: Coming | None) -> None:
-        """Pack the batches of an iteration from now on, instead of those of the previous one, if any."""
+        """Pack the batches of this iteration from now on, instead of those of the previous one. None packs nothing."""
         with self._changed:
             self._coming, self._begun = coming, set()
             for segment in self._segments:
@@ -144,14 +145,14 @@ class FeaturePacks:
             self._prune()
 
     def wake(self) -> None:
-        """Let `run` check whether the stream is closed."""
+        """Make `run` check whether the stream is closed."""
         with self._changed:
             self._changed.notify_all()
 
     def chunks_of(self, number: int) -> dict[FeatureKey, Chunks]:
-        """Return where a batch's rows are, after waiting for its segment. Empty if the batch is in no pack.
+        """Wait for a batch's segment and return the location of the batch's rows, or {} if the batch is not in a pack.
 
-        When the rows are read, call `done`.
+        After reading the rows, call `done`.
         """
         with self._changed:
             self._begun.add(number)
@@ -177,7 +178,7 @@ class FeaturePacks:
         }
 
     def done(self, number: int) -> None:
-        """Note that a batch was read. The region of a segment without batches is used for the next one."""
+        """Record that a batch has been read. After its last batch, a segment's region can be reused."""
         with self._changed:
             for segment in self._segments:
                 if number in segment.reading:
@@ -193,7 +194,7 @@ class FeaturePacks:
         """Pack segment after segment until `check` raises an exception.
 
         Args:
-            ahead: The number of batches that threads may begin before the batch that is read next.
+            ahead: The number of batches that threads may start before the rows of the first segment are listed.
         """
         known: Coming | None = None
         position = 0
@@ -208,7 +209,7 @@ class FeaturePacks:
                     self._changed.wait(_PATIENCE)
                 first, known = self._coming is not known, self._coming
                 position = 0 if first else position
-                # Batches that are begun before their rows are listed are read directly.
+                # Batches that start before their rows are listed are read directly.
                 position = max(position, len(self._begun) + ahead) if first else position
                 region = 1 - self._segments[-1].region if self._segments else 0
             began = time.perf_counter()
@@ -220,20 +221,20 @@ class FeaturePacks:
                 self.seconds += time.perf_counter() - began
 
     def _pays(self, listed: Mapping[int, Mapping[FeatureKey, Int32s]], left: int) -> bool:
-        """Return whether a segment has enough batches for packs to be faster than direct reads. Warns if it does not.
+        """Return whether a segment has enough batches for packs to beat direct reads, and warn if it does not.
 
         Args:
-            listed: The rows of some batches.
-            left: The number of batches of the iteration that are not listed yet.
+            listed: The missing rows of the segment's batches.
+            left: The number of batches of the iteration that have not been listed yet.
         """
         sizes = [sum(map(self._packed_bytes, missing, missing.values())) for missing in listed.values()]
         largest = max(sizes, default=0)
         if largest <= self._sizes.region and (not left or self._sizes.region >= _FEWEST * largest):
             return True
         self._warn(
-            f"SPILL has space for {size_words(2 * self._sizes.region)}, in which a segment has "
-            f"{counted(self._sizes.region // largest, 'batch', 'batches')}; packs are faster than direct reads from "
-            f"{_FEWEST} batches on, with SPILL of {size_words(2 * _FEWEST * largest)}"
+            f"the SPILL size of {size_words(2 * self._sizes.region)} allows "
+            f"{counted(self._sizes.region // largest, 'batch', 'batches')} per segment; packs are faster than direct "
+            f"reads only with {_FEWEST} batches or more, which need a SPILL size of {size_words(2 * _FEWEST * largest)}"
         )
         return False
 
@@ -241,9 +242,9 @@ class FeaturePacks:
         return self._tables[key].packed_bytes(rows, self._sizes.slab)
 
     def _list(self, coming: Coming, position: int, *, short: bool) -> tuple[dict[int, dict[FeatureKey, Int32s]], int]:
-        """Return the missing rows of the next batches, as many as fit into a region, and the position after them."""
+        """Return the missing rows of as many of the next batches as fit in a region, and the position after them."""
         rows_of = coming.rows()
-        if rows_of is None:  # the stream is being collected
+        if rows_of is None:  # the stream has been garbage-collected
             return {}, len(coming.places)
         region = self._sizes.region // _FIRST if short else self._sizes.region
         listed: dict[int, dict[FeatureKey, Int32s]] = {}
@@ -266,7 +267,7 @@ class FeaturePacks:
         with self._changed:
             if self._coming is not coming:  # another iteration has begun
                 return
-            segment.left -= self._begun  # they are read directly, and nothing waits for them
+            segment.left -= self._begun  # these are read directly, so nothing would read their packs
             self._segments.append(segment)
         sweep = Sweep(self._sizes.slab, self._check)
         writer = _Writer(self.file, sweep, self._sizes.out, region * self._sizes.region)
@@ -289,9 +290,9 @@ class FeaturePacks:
     def _pack_feature(
         self, table: FeatureRows, rows: Sequence[Int32s], sweep: Sweep, writer: _Writer
     ) -> tuple[Array, Array]:
-        """Append a feature's rows for each batch, and return where its chunks begin and how many rows they have.
+        """Append a feature's rows for each batch, and return the offsets and row counts of its chunks.
 
-        The rows that are kept in memory are read along, in the first sweep.
+        The first sweep also loads the rows that are kept in memory.
         """
         ends = np.cumsum([one.size for one in rows])
         cursors = ends - [one.size for one in rows]
@@ -310,7 +311,7 @@ class FeaturePacks:
                 table.take(first, stop, slab)
             at = first
             while at < stop:
-                # A part of the slab whose rows fit into the memory in which they are collected.
+                # Take the part of the slab whose rows fit in the buffer.
                 past = _fitting(wanted, ends, cursors, at, stop, table.width, writer.size)
                 begins, many = np.empty(len(rows), np.int64), np.empty(len(rows), np.int32)
                 out = writer.buffer()
@@ -325,7 +326,7 @@ class FeaturePacks:
 
 
 def _fitting(wanted: Int32s, ends: Int64s, cursors: Int64s, first: int, stop: int, width: int, size: int) -> int:
-    """Return the greatest row up to `stop` before which the chunks of all batches fit into `size` bytes."""
+    """Return the greatest row ≤ `stop` for which the chunks of the rows before it fit in `size` bytes in total."""
     low, high = first, stop
     while low < high:
         middle = high if (low, high) == (first, stop) else (low + high + 1) // 2
@@ -333,12 +334,12 @@ def _fitting(wanted: Int32s, ends: Int64s, cursors: Int64s, first: int, stop: in
             low = middle
         else:
             high = middle - 1
-    # At least one row is packed at once: the buffer has a page and a row for each batch.
+    # The buffer has space for at least one row per batch, so at least one row is packed.
     return max(low, first + 1)
 
 
 class _Writer:
-    """Writes collected rows one after the other, behind the thread that collects them."""
+    """Writes the collected rows in the background, in the order in which they are collected."""
 
     def __init__(self, file: ScratchFile, sweep: Sweep, size: int, offset: int) -> None:
         self.size = size
@@ -348,13 +349,13 @@ class _Writer:
         self._turn = 0
 
     def buffer(self) -> UInt8s:
-        """Return the memory for the next rows, after its previous rows are written."""
+        """Return the buffer for the next rows, after its previous rows have been written."""
         if (write := self._writes[self._turn]) is not None:
             write.result()
         return self._buffers[self._turn]
 
     def write(self, length: int) -> int:
-        """Start to write the rows in the last buffer, and return where they begin in the file."""
+        """Start writing the rows in the current buffer, and return their offset in the file."""
         offset = self._offset
         if length:
             buffer = self._buffers[self._turn]
@@ -363,7 +364,7 @@ class _Writer:
         return offset
 
     def finish(self) -> None:
-        """Wait until all rows are written."""
+        """Wait until all rows have been written."""
         for write in self._writes:
             if write is not None:
                 write.result()

@@ -1,4 +1,4 @@
-"""Rows of features in memory and in files: copies of some rows, and reads of all others in the order of the file."""
+"""Feature rows in memory and in files. Some rows are kept in memory, and all others are read in file order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from snapdb.storage.array_files import PAGE, file_region
 from snapdb.storage.row_file import RowFile, aligned_bytes
 
 _LONGEST = 1 << 18
-"""The most bytes of a request that joins several rows."""
+"""The maximum size in bytes of a request for several rows."""
 
 
 FeatureKey = tuple[str, str]
@@ -29,7 +29,7 @@ FeatureKey = tuple[str, str]
 
 
 class FileRows(NamedTuple):
-    """A file with consecutive rows of a feature."""
+    """A file that contains consecutive rows of a feature."""
 
     file: RowFile
     start: int
@@ -41,16 +41,16 @@ class FileRows(NamedTuple):
 
 
 class Staging:
-    """Buffers into which threads read rows before they copy them. A thread borrows one for a batch."""
+    """Buffers into which threads read rows before they copy them. A thread borrows a buffer for each read."""
 
     def __init__(self, size: int) -> None:
-        """`size` is the bytes of a buffer."""
+        """`size` is the size of a buffer in bytes."""
         self.size = size
         self._free: deque[UInt8s] = deque()
 
     @contextmanager
     def borrowed(self, least: int = 0) -> Iterator[UInt8s]:
-        """Yield a buffer that no other thread uses. If it must have more bytes than others, it is not kept."""
+        """Yield a buffer that no other thread uses. A buffer with more than `size` bytes is not kept for reuse."""
         if least > self.size:
             yield aligned_bytes(least)
             return
@@ -65,29 +65,29 @@ class Staging:
 
 
 class Chunks(NamedTuple):
-    """Where a pack has the rows of one feature for one batch: ascending, and each once."""
+    """The location of one feature's rows for one batch in a pack. The rows ascend and have no duplicates."""
 
     file: RowFile
     offsets: Int64s
-    """[chunks] where each chunk begins in the file, a multiple of `PAGE`."""
+    """[chunks] the offset of each chunk in the file, a multiple of `PAGE`."""
     counts: Int32s
-    """[chunks] the rows of each chunk."""
+    """[chunks] the number of rows in each chunk."""
 
 
 class Sweep:
-    """Reads the files of features from start to end, one slab ahead of its user."""
+    """Reads feature files from start to end, one slab ahead of the caller."""
 
     def __init__(self, slab: int, check: Callable[[], None]) -> None:
-        """`slab` is in bytes. `check` is called for every slab, and an exception that it raises ends the work."""
+        """`slab` is in bytes. `check` is called for every slab; it stops the sweep by raising an exception."""
         self._slabs = (aligned_bytes(slab), aligned_bytes(slab))
         self._check = check
         self.worker = ThreadPoolExecutor(2, thread_name_prefix="snapdb-sweep")
-        """The threads that read ahead, and write behind."""
+        """The threads that read slabs ahead and write packed rows in the background."""
 
     def slabs(
         self, table: FeatureRows, wanted: Callable[[int, int], bool] = lambda first, stop: True
     ) -> Iterator[tuple[int, int, UInt8s]]:
-        """Yield (first row, row after the last, their bytes) of each slab in which rows are wanted.
+        """Yield (first row, row after the last, their bytes) for each slab that contains wanted rows.
 
         The bytes are valid until the next slab is requested.
 
@@ -109,7 +109,7 @@ class Sweep:
                 read = self.worker.submit(_read_slab, file, table.width, first, stop, into)
                 coming.append((first, stop, into, read))
                 if number == 0:
-                    continue  # the second slab is read while the first one is used
+                    continue  # the second slab is read while the first is used
             if not coming:
                 return
             self._check()
@@ -117,23 +117,23 @@ class Sweep:
             yield first, stop, bytes_[begin.result() :]
 
     def close(self) -> None:
-        """Wait for reads and writes in progress, and end the threads."""
+        """Wait for reads and writes in progress, and shut the threads down."""
         self.worker.shutdown(wait=True)
 
 
 class Counts(NamedTuple):
-    """What a read has found."""
+    """The sources of the rows of one read."""
 
     hits: int
-    """The rows in memory."""
+    """The number of rows in memory."""
     misses: int
-    """The rows that were read from files."""
+    """The number of rows that were read from files or packs."""
     packed: bool
-    """Whether these were read from a pack."""
+    """Whether the misses were read from a pack."""
 
 
 class FeatureRows:
-    """The rows of one feature, some of which are kept in memory. Threads share it."""
+    """The rows of one feature, some of which are kept in memory. Threads share this object."""
 
     def __init__(self, feature: RowReader, staging: Staging) -> None:
         """Open the files of a feature for which `is_in_files` is true.
@@ -145,24 +145,24 @@ class FeatureRows:
         self.feature, self._staging = feature, staging
         self._shape, self._dtype = feature.arrays[0].shape[1:], feature.arrays[0].dtype
         self.width = int(np.prod(self._shape, dtype=np.int64)) * self._dtype.itemsize
-        """The bytes of a row."""
+        """The size of a row in bytes."""
         self.files = tuple(_open_files(feature.arrays))
         self.rows = sum(array.shape[0] for array in feature.arrays)
         """The number of rows in the files."""
         self._blank = np.ascontiguousarray(feature.blank).reshape(-1).view(np.uint8)
         self.kept: Overlay = NOTHING
-        """The rows in memory."""
+        """The rows to keep in memory."""
         self._memory = np.empty(0, np.uint8)
         self._chosen = self._filled = 0
         self._pages = _pages_of(self.width, self.files)
 
     @property
     def bytes(self) -> int:
-        """The bytes of the rows in memory and of the bitmap that finds them."""
+        """The bytes of the rows in memory and of the bitmap that locates them."""
         return self._memory.nbytes + self.kept.words.nbytes + self.kept.ranks.nbytes
 
     def keep(self, rows: Int64s) -> None:
-        """Allocate memory for rows, which `fill` reads. `rows` ascend."""
+        """Allocate memory for the rows to keep, which `fill` or `take` loads. `rows` ascend."""
         self._memory, self._chosen = aligned_bytes(rows.size * self.width), rows.size
         self.kept = overlay(rows, self.rows)
 
@@ -179,7 +179,7 @@ class FeatureRows:
         return bool(self._filled == self.rows)
 
     def take(self, first: int, stop: int, slab: UInt8s) -> None:
-        """Copy the rows to keep of a slab into memory. Slabs come in ascending order, and reads find their rows then.
+        """Copy the rows to keep from a slab into memory, where reads find them from then on. Slabs are taken in order.
 
         Args:
             first: The slab's first row.
@@ -187,24 +187,24 @@ class FeatureRows:
             slab: Its bytes.
         """
         keep_rows(slab, first, stop, self.width, self.kept, self._memory)
-        self._filled = stop  # only now, so that no thread reads a row that is not complete
+        self._filled = stop  # only now, so that no thread reads an incomplete row
 
     def fill(self, sweep: Sweep) -> None:
-        """Read the files and keep the chosen rows."""
+        """Read the files, and copy the rows to keep into memory."""
         for slab in sweep.slabs(self, self.keeps_any):
             self.take(*slab)
         self.filled()
 
     def filled(self) -> None:
-        """Note that all slabs with rows to keep were taken."""
+        """Record that all slabs with rows to keep have been taken."""
         self._filled = self.rows
 
     def keeps_any(self, first: int, stop: int) -> bool:
-        """Whether a row of first ≤ row < stop may be one to keep, to within 64 rows."""
+        """Return whether any row first ≤ row < stop is to be kept. The bounds are widened to multiples of 64."""
         return bool(self.kept.words[first // 64 : -(-stop // 64)].any())
 
     def find_missing(self, rows: Int64s) -> Int32s:
-        """Return the distinct rows that are not to be kept in memory, ascending. -1 is left out."""
+        """Return the distinct rows that are not to be kept in memory, ascending. Rows of -1 are skipped."""
         missing = np.empty(rows.size, np.int32)
         found = np.sort(missing[: list_missing(rows, self.kept, missing)])
         first = np.empty(found.size, np.bool_)  # faster than np.unique, which hashes integers before it sorts them
@@ -212,11 +212,11 @@ class FeatureRows:
         return found[first]
 
     def packed_bytes(self, rows: Array, slab: int) -> int:
-        """Return the bytes of a batch's rows in a pack: one chunk per slab, each padded to whole pages.
+        """Return the bytes that a batch's rows take in a pack: one chunk per slab, each padded to whole pages.
 
         Args:
             rows: [n] the rows' numbers, ascending.
-            slab: The bytes of a slab.
+            slab: The size of a slab in bytes.
         """
         total = 0
         for file in self.files:
@@ -226,23 +226,23 @@ class FeatureRows:
         return total
 
     def page_bytes(self, rows: Array) -> int:
-        """Return the bytes of the pages on which rows are. `rows` ascend."""
+        """Return the total size in bytes of the pages that contain rows. `rows` ascend."""
         total = 0
         for file in self.files:
             own = rows[(rows >= file.first) & (rows < file.stop)] - file.first
             first = (file.start + own * self.width) // PAGE
             last = (file.start + (own + 1) * self.width - 1) // PAGE
-            # Neighbouring rows share a page if one begins where the previous one ends.
+            # Two neighbouring rows share a page if one begins on the page on which the previous one ends.
             shared = int(np.count_nonzero(first[1:] == last[:-1]))
             total += (int((last - first + 1).sum()) - shared) * PAGE
         return total
 
     def read(self, rows: Int64s, chunks: Chunks | None = None) -> tuple[Array, Counts]:
-        """Return a new array of these rows, and how many of them were in memory. For -1, the row is blank.
+        """Return these rows as a new array, and how many of them were in memory. A row of -1 is blank.
 
         Args:
             rows: [n] the rows' numbers.
-            chunks: The rows that are in a pack, or None. A pack that does not fit the rows is not read.
+            chunks: The location of the rows in a pack, or None. If the pack has other rows, the files are read instead.
 
         Raises:
             DatabaseError: The disk reports an error.
@@ -263,19 +263,19 @@ class FeatureRows:
         return out, Counts(rows.size - many, many, packed)
 
     def close(self) -> None:
-        """Close the files and free the rows, once."""
+        """Close the files and free the rows. Further calls have no effect."""
         for file in self.files:
             file.file.close()
         self._filled, self.kept, self._memory = 0, NOTHING, np.empty(0, np.uint8)
 
     def _read_missing(self, wanted: Int64s, positions: Int64s, flat: UInt8s) -> None:
-        """Read ascending rows directly from the files, each to its position in `flat`."""
+        """Read ascending rows directly from the files, each into its position in `flat`."""
         with self._staging.borrowed() as stage:
             size = max(1, stage.size // (self._pages * PAGE))
             requests, inside = tuple(np.empty(size, np.int64) for _ in range(3)), np.empty(size, np.int64)
             for file in self.files:
                 low, high = np.searchsorted(wanted, [file.first, file.stop]).tolist()
-                # In blocks, so that the buffers do not push the topology out of memory.
+                # Rows are read in blocks, so that the buffers do not evict the topology from memory.
                 for at in range(low, high, size):
                     block = wanted[at : min(at + size, high)] - file.first
                     many = plan_requests(block, file.start, self.width, PAGE, _LONGEST, 0, requests, inside)
@@ -283,8 +283,8 @@ class FeatureRows:
                     copy_read(stage, inside[: block.size], positions[at : at + block.size], self.width, flat)
 
     def _read_packed(self, wanted: Int64s, positions: Int64s, chunks: Chunks, flat: UInt8s) -> bool:
-        """Read ascending rows from a pack, each to its position in `flat`. Returns whether the pack has these rows."""
-        # A pack has each row once, but disjoint trees may repeat it.
+        """Read ascending rows from a pack into their positions in `flat`. Returns False if the pack has other rows."""
+        # A pack contains each row once, but disjoint trees can repeat it.
         distinct = np.concatenate([[0], np.cumsum(wanted[1:] != wanted[:-1])])
         if distinct[-1] + 1 != chunks.counts.sum():
             return False
@@ -310,7 +310,7 @@ class FeatureRows:
 
 
 def is_in_files(feature: RowReader) -> bool:
-    """Whether all rows of a feature are rows of files, and not empty."""
+    """Return whether all rows of a feature are stored in files and are not empty."""
     return all(
         array.ndim > 0 and 0 not in array.shape[1:] and (array.shape[0] == 0 or file_region(array) is not None)
         for array in feature.arrays
@@ -318,14 +318,14 @@ def is_in_files(feature: RowReader) -> bool:
 
 
 def _slabs_of(file: FileRows, width: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yield the first row and the row after the last of each part of a file that fits into `size` bytes."""
+    """Yield the first row and the row after the last for each part of a file that fits in `size` bytes."""
     rows = max(1, (size - 2 * PAGE) // width)
     for first in range(file.first, file.stop, rows):
         yield first, min(first + rows, file.stop)
 
 
 def _read_slab(file: FileRows, width: int, first: int, stop: int, slab: UInt8s) -> int:
-    """Read the rows first ≤ row < stop of a file, and return where they begin in the slab."""
+    """Read the rows first ≤ row < stop of a file, and return the offset of the first one in the slab."""
     begin = file.start + (first - file.first) * width
     low = begin // PAGE * PAGE
     end = -(-(file.start + (stop - file.first) * width) // PAGE) * PAGE
@@ -343,6 +343,6 @@ def _open_files(arrays: tuple[Array, ...]) -> Iterator[FileRows]:
 
 
 def _pages_of(width: int, files: tuple[FileRows, ...]) -> int:
-    """The most pages over which a row extends."""
+    """Return the maximum number of pages that a row spans."""
     aligned = all(file.start % PAGE == 0 for file in files) and (PAGE % width == 0 or width % PAGE == 0)
     return -(-width // PAGE) + (not aligned)

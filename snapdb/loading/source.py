@@ -202,7 +202,7 @@ class StreamSource(NamedTuple):
     """The bound statement. EVERY AUTO is replaced with a number of batches, also in its text."""
     hints: ExecutionHints = ExecutionHints()
     cache: CacheSource | None = None
-    """The sampler's caches of edges, or None if the statement names no sampler or the sampler has none."""
+    """The sampler's edge caches, or None if the statement names no sampler or the sampler has none."""
     feature_cache: CacheSource | None = None
     """The sampler's feature caches, or None if it has none."""
     lease: Lease | None = None

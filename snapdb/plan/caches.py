@@ -19,7 +19,7 @@ from snapdb.types.text import size_words
 
 @dataclass(frozen=True, slots=True)
 class CreateCachePlan(Plan):
-    """CREATE CACHE: cache the rows that a sampler reads, in memory or on disk."""
+    """CREATE CACHE: cache rows of edges or features that a sampler reads, in memory or on disk."""
 
     cache: Cache
     """The cache to create, without an id."""
@@ -35,7 +35,7 @@ def _what(cache: Cache) -> str:
 
 
 def room_words(cache: Cache) -> str:
-    """Return how much memory or space a cache may use.
+    """Return how much memory or disk space a cache may use.
 
     >>> room_words(Cache(1, "hot", "train", "MEMORY", 2_000_000, 0, ""))
     '2.0 MB'
@@ -46,7 +46,7 @@ def room_words(cache: Cache) -> str:
 
 
 def spill_words(features: CachedFeatures) -> str | None:
-    """Return how much of the disk packs may use, or None if there are none."""
+    """Return how much disk space packs may use, or None without packs."""
     if isinstance(features.spill, int):
         return size_words(features.spill)
     return None if features.spill is None else "1/4 of the free space"
@@ -60,7 +60,7 @@ class RefreshCachePlan(Plan):
     sampler: Sampler
     """The sampler before the refresh."""
     concurrently: bool
-    """Whether the statement returns before the rows are sampled."""
+    """Whether the statement returns before the rows have been resampled."""
 
     def describe(self) -> PlanNode:
         generation = f"generation {self.sampler.generation + 1} of {self.sampler.name}"
@@ -68,10 +68,10 @@ class RefreshCachePlan(Plan):
 
 
 def _bind_create_cache(statement: CreateCache, context: BindContext) -> Plan:
-    """Bind a sampler's cache. By default, a cache of edges is in memory and large enough for all rows.
+    """Bind a sampler's cache. By default, an edge cache is in memory and large enough for all rows.
 
     Raises:
-        BindError: A cache of features is in a file, or the sampler reaches no features.
+        BindError: A feature cache is in a file, or the sampler reaches no dense features.
     """
     name, room = statement.name, statement.room
     existing = context.catalog.caches.get(name.text.lower())
@@ -100,10 +100,10 @@ def _bind_create_cache(statement: CreateCache, context: BindContext) -> Plan:
 
 
 def _cached_features(statement: CreateCache, context: BindContext) -> CachedFeatures | None:
-    """Return how a cache holds features, or None for a cache of edges.
+    """Return how a cache holds features, or None for an edge cache.
 
     Raises:
-        BindError: SPILL is larger than the free space on the disk.
+        BindError: The SPILL size exceeds the free space on the disk.
     """
     if statement.features is None:
         return None
@@ -113,8 +113,8 @@ def _cached_features(statement: CreateCache, context: BindContext) -> CachedFeat
         free = shutil.disk_usage(context.store.db_dir.path).free
         if isinstance(spill, int) and spill > free:
             raise BindError(
-                f"SPILL {print_string(print_size(spill))} is more than the free space of the disk "
-                f"({size_words(free)}); make it smaller, or free some space",
+                f"SPILL {print_string(print_size(spill))} exceeds the free space on the disk "
+                f"({size_words(free)}); use a smaller size, or free some space",
                 span=statement.spill.span,
                 code="feature-cache",
             )
@@ -131,14 +131,14 @@ def _check_features(context: BindContext, sampler: Sampler, span: Span) -> None:
         kind = "only sparse features, which are not cached" if features else "no features"
         raise BindError(
             f"sampler {sampler.name} reaches {kind} (vertex types: {', '.join(sorted(types))}); "
-            "FEATURES (… AS x) in CREATE PROPERTY GRAPH declares them",
+            "declare dense features with FEATURES (… AS x) in CREATE PROPERTY GRAPH",
             span=span,
             code="feature-cache",
         )
 
 
 def _bind_refresh_cache(statement: RefreshCache, context: BindContext) -> RefreshCachePlan:
-    """Bind the cache and its sampler, which advances to the next generation.
+    """Bind the cache and its sampler, whose generation the statement increments.
 
     Raises:
         BindError: The cache contains features.

@@ -1,4 +1,4 @@
-"""Caches of the rows that a sampler reads, of edges or of features: CREATE CACHE and REFRESH CACHE."""
+"""CREATE CACHE and REFRESH CACHE: caches of the edge or feature rows that a sampler reads."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -36,7 +36,7 @@ class _CacheRoom:
 
 
 When = Literal["needed", "always"]
-"""When a cache of features is used: if the features do not fit in memory, or always."""
+"""When a feature cache is used: only if the features do not fit in memory, or always."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,10 @@ class CreateCache(Statement):
     name: Name
     sampler: Name
     features: Spanned[bool] | None
-    """FEATURES, or None for a cache of edges."""
+    """FEATURES, or None for an edge cache."""
     room: _CacheRoom | None
     spill: Spanned[int | None] | None
-    """The bytes of SPILL, or None within it if it has no size. None without SPILL."""
+    """The size of SPILL in bytes, as a `Spanned` None if it has no size. None without SPILL."""
     when: When | None
     or_replace: bool
     if_not_exists: bool
@@ -107,7 +107,7 @@ def _spill(tree: Tree | None, *, of_features: bool) -> Spanned[int | None] | Non
         return None
     if not of_features:
         raise ParseError(
-            "SPILL is supported only for caches of features; add FEATURES, or write IN FILE for edges",
+            "SPILL is supported only for feature caches; add FEATURES, or write IN FILE for an edge cache on disk",
             span=span_of(tree),
             code="unexpected-word",
         )
@@ -116,12 +116,12 @@ def _spill(tree: Tree | None, *, of_features: bool) -> Spanned[int | None] | Non
 
 
 def _when(tree: Tree | None, *, of_features: bool) -> When | None:
-    """Return the only option of WITH."""
+    """Return the value of `when`, the only option of WITH, or None without WITH."""
     if tree is None:
         return None
     if not of_features:
         raise ParseError(
-            "WITH is supported only for caches of features; add FEATURES, or leave out WITH",
+            "WITH is supported only for feature caches; add FEATURES, or remove WITH",
             span=span_of(tree),
             code="unknown-option",
         )

@@ -1,7 +1,7 @@
-"""Files whose rows are read by many requests at once, past the page cache where the file system allows it.
+"""Files whose rows are read by many requests at once, bypassing the page cache where the file system allows it.
 
-A pool of threads that block in pread(2) reaches as many requests per second as io_uring, which the default seccomp
-profiles of containers refuse.
+A pool of threads that block in pread(2) achieves as many requests per second as io_uring, which the default seccomp
+profiles of containers block.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from snapdb.kernels.row_reads import read_requests, write_memory
 from snapdb.storage.array_files import PAGE, file_region, temporary_file
 
 THREADS = 16
-"""The number of threads that read at once. With 32, a virtual disk served an eighth more requests per second."""
+"""The number of threads that read at once. With 32 threads, a virtual disk served only an eighth more requests."""
 _DIRECT = getattr(os, "O_DIRECT", 0)
 
 
 def aligned_bytes(size: int) -> UInt8s:
-    """Uninitialized memory that begins at a multiple of `PAGE`, as O_DIRECT requires. Its length is one as well."""
+    """Return uninitialized memory whose address and length are multiples of `PAGE`, as O_DIRECT requires."""
     memory = mmap.mmap(-1, max(PAGE, -(-size // PAGE) * PAGE))
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        with suppress(OSError):  # rows are read at random, and each page that is not in the TLB costs a memory access
+        with suppress(OSError):  # random access: each page that is not in the TLB costs a memory access
             memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, np.uint8)
 
 
 class RowFile:
-    """A file that any number of threads read by requests for byte ranges."""
+    """A file from which any number of threads read byte ranges."""
 
     def __init__(self, path: Path) -> None:
         """Open the file.
@@ -52,33 +52,33 @@ class RowFile:
         self.size = os.fstat(self._plain).st_size
         self._direct: int | None = None
         if _DIRECT:
-            with suppress(DatabaseError):  # tmpfs and some network file systems refuse it
+            with suppress(DatabaseError):  # tmpfs and some network file systems do not support it
                 self._direct = self._opened(os.O_RDONLY | _DIRECT)
         self._begin()
 
     def _begin(self) -> None:
         self._counting = threading.Lock()
         self.requests = self.bytes = 0
-        """The requests and their bytes since the file was opened."""
-        # Files are closed with the last reference, because a stream may be dropped without being closed.
+        """The number of read requests since the file was opened, and their bytes."""
+        # The file is closed when its last reference is dropped, because a stream may be dropped without being closed.
         files = [file for file in (self._plain, self._direct) if file is not None]
         self.close = weakref.finalize(self, _close, files)
-        """Closes the file, once."""
+        """Closes the file. Further calls have no effect."""
 
     @property
     def direct(self) -> bool:
-        """Whether the file is read past the page cache."""
+        """Whether reads bypass the page cache."""
         return self._direct is not None
 
     def read(self, offsets: Int64s, lengths: Int64s, places: Int64s, into: UInt8s, *, threads: int = THREADS) -> None:
-        """Read byte ranges. A range that ends after the file is read up to its end.
+        """Read byte ranges. A range that extends past the end of the file is read up to the end.
 
         Args:
-            offsets: [n] where each range begins, a multiple of `PAGE`.
-            lengths: [n] the bytes of each range, a multiple of `PAGE`.
-            places: [n] where its bytes begin in `into`, a multiple of `PAGE`.
+            offsets: [n] the offset of each range in the file, a multiple of `PAGE`.
+            lengths: [n] the length of each range in bytes, a multiple of `PAGE`.
+            places: [n] the offset of each range in `into`, a multiple of `PAGE`.
             into: The memory, from `aligned_bytes`.
-            threads: The most requests that are in progress at once.
+            threads: The maximum number of requests in progress at once.
 
         Raises:
             DatabaseError: The disk reports an error. The message names the file and the offset.
@@ -94,15 +94,15 @@ class RowFile:
             return int(read_requests(file, self.size, offsets, lengths, places, where, first, threads))
 
         pool = _threads()
-        # The last share runs here: a single request costs no switch to another thread.
+        # The last share runs in this thread, so that a single request does not cost a thread switch.
         others = [pool.submit(share, first) for first in range(threads - 1)]
         failed = [share(threads - 1), *(other.result() for other in others)]
         for first in sorted(request for request in failed if request >= 0):
-            # Requests of a share are read in order, so those after a failed one have not been read either.
+            # The requests of a share are read in order, so those after a failed one have not been read either.
             for request in range(first, offsets.size, threads):
                 self._read_again(int(offsets[request]), int(lengths[request]), int(places[request]), into)
         if self._direct is None and hasattr(os, "posix_fadvise"):
-            # The pages would evict those of the topology, and are read again only by chance.
+            # These pages would evict those of the topology, and are rarely read again.
             low, high = int(offsets.min()), int((offsets + lengths).max())
             os.posix_fadvise(self._plain, low, high - low, os.POSIX_FADV_DONTNEED)
         with self._counting:
@@ -110,7 +110,7 @@ class RowFile:
             self.bytes += int(lengths.sum())
 
     def read_range(self, offset: int, length: int, into: UInt8s) -> None:
-        """Read one long range, with few requests in progress so that batches need not wait for all of them.
+        """Read one long range, with few requests in progress so that those of batches do not have to wait long.
 
         The arguments and errors are those of `read`.
         """
@@ -130,15 +130,15 @@ class RowFile:
             ) from error
 
     def _read_again(self, offset: int, length: int, place: int, into: UInt8s) -> None:
-        """Read a range that failed once more, without O_DIRECT, which some file systems refuse only here."""
+        """Retry a failed range without O_DIRECT, which some file systems reject only when a file is read."""
         done, wanted = 0, min(length, self.size - offset)
         while done < wanted:
             try:
                 piece = os.pread(self._plain, wanted - done, offset + done)
             except OSError as error:
                 raise DatabaseError(
-                    f"cannot read {self.path} at byte {offset + done:,}: {error.strerror}; check the disk, and CHECK "
-                    "DATABASE for damaged files",
+                    f"cannot read {self.path} at byte {offset + done:,}: {error.strerror}; check the disk, and run "
+                    "CHECK DATABASE to find damaged files",
                     code="cannot-read",
                 ) from error
             if not piece:
@@ -152,9 +152,9 @@ class RowFile:
 
 
 _PIECE = 1 << 20
-"""The bytes of a request in a sequential read."""
+"""The size of a request in a sequential read, in bytes."""
 _SWEEPERS = 4
-"""The number of requests in progress in a sequential read: enough for the bandwidth of the disk."""
+"""The number of requests in progress in a sequential read, enough to reach the bandwidth of the disk."""
 
 
 def _close(files: list[int]) -> None:
@@ -163,16 +163,16 @@ def _close(files: list[int]) -> None:
 
 
 class DiskSpeed(NamedTuple):
-    """What a disk serves."""
+    """The measured speed of a disk."""
 
     requests: float
-    """Random requests for one page, per second, with many in progress."""
+    """Random requests for one page each, per second, with many in progress."""
     bytes: float
-    """Bytes per second, read in order."""
+    """Bytes per second in a sequential read."""
 
 
 def disk_speed(array: Array) -> DiskSpeed | None:
-    """Measure the disk with the file of a mapped array, or return None if the file is small or not read from a disk."""
+    """Measure the disk by reading a mapped array's file. Returns None for small arrays and files without O_DIRECT."""
     region = file_region(array)
     if region is None or array.nbytes < _MEASURED:
         return None
@@ -182,7 +182,7 @@ def disk_speed(array: Array) -> DiskSpeed | None:
             return None
         pages, into = file.size // PAGE, aligned_bytes(_MEASURED)
         places = np.arange(_TRIES, dtype=np.int64) * PAGE
-        # Multiples of the golden ratio are spread evenly, so that pages are far from each other.
+        # Multiples of the golden ratio are spread evenly, so that the pages are far apart.
         offsets = (np.arange(1, _TRIES + 1) * 0.6180339887498949 % 1 * (pages - 1)).astype(np.int64) * PAGE
         lengths = np.full(_TRIES, PAGE, np.int64)
         file.read(offsets[:THREADS], lengths[:THREADS], places[:THREADS], into)  # starts the threads
@@ -196,20 +196,20 @@ def disk_speed(array: Array) -> DiskSpeed | None:
 
 
 _TRIES = 4096
-"""The random requests with which a disk is measured."""
+"""The number of random requests that measure a disk."""
 _MEASURED = 1 << 26
-"""The bytes that are read in order to measure a disk."""
+"""The number of bytes read sequentially to measure a disk."""
 
 
 class ScratchFile(RowFile):
-    """A file without a name, which is written and read by byte ranges, and removed with its last descriptor."""
+    """A file without a name, for writing and reading byte ranges. It is removed when its last descriptor is closed."""
 
     def __init__(self, folder: Path, size: int, what: str) -> None:
-        """Create the file and reserve its bytes.
+        """Create the file and reserve its disk space.
 
         Args:
-            folder: The folder whose file system has the file.
-            size: The bytes to reserve.
+            folder: A folder on the file system that will contain the file.
+            size: The number of bytes to reserve.
             what: Its purpose, for error messages.
 
         Raises:
@@ -220,7 +220,7 @@ class ScratchFile(RowFile):
             self._plain = os.dup(file.fileno())
             self._direct = None
             if _DIRECT:
-                # A second open file, because the flag belongs to the open file and not to the descriptor.
+                # The file is opened again, because O_DIRECT applies to an open file, not to a descriptor.
                 with suppress(OSError):
                     self._direct = os.open(f"/proc/self/fd/{file.fileno()}", os.O_RDWR | _DIRECT | os.O_CLOEXEC)
         self._begin()
@@ -235,7 +235,7 @@ class ScratchFile(RowFile):
         """
         file = self._plain if self._direct is None else self._direct
         done = int(write_memory(file, memory.ctypes.data, length, offset))
-        while done < length:  # once more, without O_DIRECT, to learn the reason
+        while done < length:  # retry without O_DIRECT, to find out why the write failed
             try:
                 done += os.pwrite(self._plain, memory[done:length].data, offset + done)
             except OSError as error:
@@ -249,12 +249,12 @@ class ScratchFile(RowFile):
 
 
 _POOLS: dict[int, ThreadPoolExecutor] = {}
-"""Process id → the threads that read files. A fork copies no threads, so the child gets new ones."""
+"""Process id → the threads that read files. A fork does not copy threads, so the child process starts its own."""
 
 
 def _threads() -> ThreadPoolExecutor:
-    """Return the threads of this process. They start with the first read."""
+    """Return the thread pool of this process. Its threads start with the first read."""
     process = os.getpid()
     pool = _POOLS.get(process)
-    # `setdefault` is atomic, and an executor without work has no threads yet.
+    # `setdefault` is atomic. An executor has no threads until it receives work, so an extra one costs nothing.
     return pool or _POOLS.setdefault(process, ThreadPoolExecutor(THREADS, thread_name_prefix="snapdb-read"))

@@ -188,7 +188,7 @@ def cache(kept: Cache, *, serves: bool) -> str:
 
 
 def feature_cache(kept: Cache, *, serves: bool, fits: bool) -> str:
-    """Describe what a cache of features may use, and whether batches read it."""
+    """Describe the memory and disk space that a feature cache may use, and whether batches read it."""
     assert kept.features is not None
     room = "1/8 of the available memory" if kept.room is None else f"room for {kept.room:,} bytes"
     spill = spill_words(kept.features)

@@ -1,4 +1,4 @@
-"""EXPLAIN SAMPLE for caches of features: what they hold, and what a batch reads from the disk with and without them."""
+"""EXPLAIN SAMPLE for feature caches: their contents, and what a batch reads from the disk with and without them."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ from snapdb.types import Cache
 from snapdb.types.text import size_words
 
 SERVING_FEATURES = "serving cache of features"
-"""The plan-node key of the feature cache that the batches read."""
+"""The plan-node key of the feature cache that batches read."""
 _SEGMENT = 128
-"""The batches per segment for which the hint chooses SPILL."""
+"""The number of batches per segment for which the hint chooses the SPILL size."""
 _HINT_ROOM = 4
-"""The hint suggests a quarter of the available memory."""
+"""The hint suggests 1 / _HINT_ROOM of the available memory."""
 
 
 class _Reads(NamedTuple):
-    """What a batch reads from the disk, as means over some batches."""
+    """The amounts that a batch reads from the disk, as means over several batches."""
 
     cold: float
-    """The distinct rows that are not in memory."""
+    """The number of distinct rows that are not in memory."""
     useful: float
     """The bytes of these rows."""
     packed: float
-    """The bytes of these rows in a pack, in which each chunk is padded to whole pages."""
+    """The bytes of these rows in a pack, where each chunk is padded to whole pages."""
     direct: float
-    """The pages of these rows."""
+    """The bytes of the pages that contain these rows."""
     mapped: float
-    """The pages of all rows of a batch."""
+    """The bytes of the pages that contain any row of the batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Estimate:
-    """What a cache of a given size does."""
+    """The estimated contents and effect of a cache of a given size."""
 
     rows: int
     bytes: int
@@ -61,7 +61,7 @@ class _Estimate:
 
     @property
     def batch_read(self) -> float:
-        """The bytes that a batch reads: a share of the sweep and its pack, or the pages of its missing rows."""
+        """The bytes read per batch: a pack and a share of the sweep, or without packs the pages of missing rows."""
         if not self.segment:
             return self.reads.direct
         return self.files / self.segment + self.reads.packed
@@ -74,7 +74,7 @@ class _Estimate:
 def feature_cache_nodes(
     context: ExecutionContext, opened: StreamSource, stream: MeteredStream
 ) -> tuple[list[PlanNode], list[PlanNode]]:
-    """Return a node for each cache of features, and a hint if there is none but the features do not fit in memory."""
+    """Return a node for each feature cache, or a hint if there is no cache and the features do not fit in memory."""
     source = opened.feature_cache
     features = cached_features(opened.view, stream.sampler)
     if not features or (source is None and not stream.is_scarce) or not len(stream):
@@ -122,7 +122,7 @@ def feature_cache_nodes(
 
 
 def feature_cache_numbers(stats: Mapping[str, Any], batches: int) -> dict[str, Any]:
-    """Return what a cache did in an epoch: the statistics of a stream under the names of the estimates."""
+    """Return the measured counterparts of the estimates for an epoch, from the statistics of a stream."""
     read, many = stats["hits"] + stats["misses"], max(1, batches)
     return {
         "rows": stats["filled"],
@@ -180,14 +180,14 @@ def _hint(stream: MeteredStream, features: Mapping[FeatureKey, Any], estimate: A
     before = size_words(round(found.reads.mapped))
     return PlanNode(
         "Hint",
-        f"features of {size_words(files)} do not fit in memory ({size_words(available_memory())} available); "
-        f"CREATE CACHE … FEATURES IN MEMORY {print_string(print_size(room))} SPILL {print_string(print_size(spill))} "
-        f"would read {size_words(round(found.batch_read))} per batch instead of {before} or more",
+        f"the features ({size_words(files)}) do not fit in memory ({size_words(available_memory())} available); with "
+        f"CREATE CACHE … FEATURES IN MEMORY {print_string(print_size(room))} SPILL {print_string(print_size(spill))}, "
+        f"a batch would read {size_words(round(found.batch_read))} instead of {before} or more",
     )
 
 
 def _reads(tables: Mapping[FeatureKey, FeatureRows], batches: Sequence[Mapping[str, Any]], slab: int) -> _Reads:
-    """Return the mean reads of some batches, given the nodes of each type."""
+    """Return the mean reads of several batches, given the nodes of each type."""
     totals = np.zeros(5)
     for nodes in batches:
         for (kind, _), table in tables.items():
@@ -219,13 +219,13 @@ def _hit_rate(
 
 
 def _largest(features: Mapping[FeatureKey, Any]) -> Any:
-    """Return the largest array of all features, whose file is used to measure the disk."""
+    """Return the largest feature array, whose file is used to measure the disk."""
     arrays = [array for feature in features.values() for array in feature.arrays]
     return max(arrays, key=lambda array: array.nbytes)
 
 
 def _rounded(size: int) -> int:
-    """Return a size rounded to two digits.
+    """Return a size rounded to two significant digits.
 
     >>> _rounded(536_870_912), _rounded(7)
     (540000000, 7)

@@ -112,7 +112,7 @@ def _open(context: ExecutionContext, plan: SamplePlan) -> StreamSource:
 
 
 def _cache_source(context: ExecutionContext, sampler: Sampler | None, what: str) -> CacheSource | None:
-    """Return the sampler's caches of edges or of features."""
+    """Return the sampler's edge caches or feature caches."""
     if sampler is None:
         return None
     named = (sampler.name.lower(), what)
