@@ -276,6 +276,7 @@ def run() -> None:
             said.append(
                 (
                     ", ".join(map(str, case.fanouts)),
+                    f"{case.limit:,}",
                     name,
                     f"{numbers['batch_read'] / 1e6:.1f}",
                     f"{row['read'] / 1e6:.1f}",
@@ -284,7 +285,16 @@ def run() -> None:
                     f"{row['written'] / 1e6:.1f}",
                 )
             )
-    heads = ("fanouts", "cache", "EXPLAIN: MB read", "/proc/self/io", "ratio", "EXPLAIN: MB written", "/proc/self/io")
+    heads = (
+        "fanouts",
+        "MiB",
+        "cache",
+        "EXPLAIN: MB read",
+        "/proc/self/io",
+        "ratio",
+        "EXPLAIN: MB written",
+        "/proc/self/io",
+    )
     PAGE.write_text(report(rows, options.rounds) + "\n## What EXPLAIN estimates\n\n" + table(heads, said))
     print(PAGE.read_text())
 
