@@ -202,7 +202,7 @@ class WorkerPool:
         self._messages: SimpleQueue[_Message] = SimpleQueue()
         self._workers: list[_WorkerProcess] = []
         self._over: list[Ended | Died] = []
-        """Run ends that have not been returned yet."""
+        """The completed runs that have not been returned yet."""
         self._numbers = 0
         self._again: float | None = None
         """The monotonic time from which a worker may be started ahead of need, or None for immediately."""

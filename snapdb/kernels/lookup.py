@@ -164,7 +164,7 @@ def _set_bits(numbers: Int64s, first: np.int64, bits: UInt64s) -> None:
 
 @kernel
 def _find_ids(edge_id: Array, first: np.int64, bits: UInt64s, out: Int64s) -> int:
-    """Fill `out` with positions and return their number.
+    """Fill `out` with positions and return how many were written.
 
     `out` can fill up, because a damaged array can repeat an id.
     """

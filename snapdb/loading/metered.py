@@ -186,7 +186,7 @@ class MeteredStream(BatchStream):
         return (time.perf_counter() - started) / len(self.meter.inputs)
 
     def _seconds(self, hop: int, places: int, scratch: Scratch) -> float:
-        """Return the seconds to sample the last batch up to a hop, and that hop over the first `places` relations."""
+        """Return the seconds to sample the last batch up to a hop, of which only the first `places` relations count."""
         short = copy.copy(self._plain)
         short.walks = tuple(_short(walk, hop + (i < places)) for i, walk in enumerate(self._plain.walks))
         return min(self._timed(short, scratch) for _ in range(self._repeats))

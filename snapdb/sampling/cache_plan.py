@@ -19,7 +19,7 @@ from snapdb.sampling.walks import Walk, damaged
 from snapdb.types import Relation, SampleSpec
 
 Accesses = Mapping[tuple[Relation, int], Float64s]
-"""(relation, hop) → [nodes] the expected number of times that a batch expands each node."""
+"""(relation, hop) → [nodes]: the expected number of times that a batch expands each node."""
 
 _AT_ONCE = 1 << 18
 """The number of nodes whose rows are read between two checks for interruption."""

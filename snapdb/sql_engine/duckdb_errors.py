@@ -53,7 +53,7 @@ def _failure(error: Exception, space: str, query: str, offset: int, own: str) ->
     """Return the SnapdbError for an error from DuckDB, or from Arrow reading DuckDB results. None for other errors."""
     if isinstance(error, UnicodeDecodeError):  # a DuckDB message contains bytes of a damaged file
         return CorruptError(
-            "a file that the statement reads is damaged; CHECK DATABASE lists damaged files of the database",
+            "a file that the statement reads is damaged; run CHECK DATABASE to list the damaged files",
             code="damaged-file",
         )
     if isinstance(error, _ARROW):
@@ -69,9 +69,7 @@ def _failure(error: Exception, space: str, query: str, offset: int, own: str) ->
     unreadable = isinstance(failure, InputError) and failure.code != "folder-not-allowed"
     if unreadable and own in failure.message and ".parquet" in failure.message:
         reason = failure.message.split("; ")[0]
-        return CorruptError(
-            f"cannot read a file of the database: {reason}; restore it from a backup", code="damaged-file"
-        )
+        return CorruptError(f"cannot read a database file: {reason}; restore it from a backup", code="damaged-file")
     return failure
 
 
@@ -501,7 +499,7 @@ _TRANSLATIONS: tuple[tuple[str, str, _Text], ...] = (
     (
         "unreadable-file",
         r"TProtocolException|Thrift|[Dd]ecompress|ZSTD|Snappy",
-        "a Parquet file that the statement reads is damaged; CHECK DATABASE lists damaged files of the database",
+        "a Parquet file that the statement reads is damaged; run CHECK DATABASE to list the damaged files",
     ),
     (
         "unreadable-file",

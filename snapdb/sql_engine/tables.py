@@ -242,7 +242,7 @@ def _deleted_ids(deletes: _Deletes) -> Int64s:
             parts.append(ids if segment.until is None else ids[table["version"].to_numpy() <= segment.until])
         except (OSError, KeyError, pa.ArrowException) as error:
             raise CorruptError(
-                f"cannot read a file of the database: {path}: {error}; restore it from a backup", code="damaged-file"
+                f"cannot read a database file: {path}: {error}; restore it from a backup", code="damaged-file"
             ) from error
     removed = np.sort(np.concatenate(parts))  # np.unique uses hashing, which takes ten times as long
     first = np.ones(removed.size, np.bool_)

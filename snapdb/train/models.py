@@ -136,7 +136,7 @@ def _edges(batch: Batch, x: Any) -> Tensor:
         return edges
     edge_types = ", ".join(key.edge for key in batch.edge_index)
     raise InputError(
-        f"a PyG model needs one node type with a feature x, and one edge type, found {', '.join(batch.n_id)}"
+        f"a PyG model needs one node type with a feature x and one edge type, but the batch has {', '.join(batch.n_id)}"
         f"{' without x' if x is None else ''} and {edge_types}; pass fanout='edge_type => [FULL]' for one of them, or "
         f"{_OWN}",
         code="model-inputs",

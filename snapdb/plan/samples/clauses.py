@@ -246,7 +246,7 @@ def _named_weights(
         if edge not in walked:
             hint = did_you_mean(edge_name.text, [e.name for e in walked]) or f"; FANOUT has {_names(walked)}"
             raise BindError(
-                f'edge type "{edge.name}" of WEIGHT BY is not in FANOUT{hint}',
+                f'edge type "{edge.name}" in WEIGHT BY is not listed in FANOUT{hint}',
                 span=edge_name.span,
                 code="weight-not-walked",
             )

@@ -289,7 +289,7 @@ def _replay(versions: Iterable[str], upkeep: Iterable[str]) -> _ReplayedCatalog:
             for change in done.popleft()["changes"]:
                 expected.replace(change)
     if done:
-        raise ValueError(f"a merge of files after version {done[0]['after']}, which does not exist")
+        raise ValueError(f"files were merged after version {done[0]['after']}, which does not exist")
     return expected
 
 
