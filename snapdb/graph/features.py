@@ -27,7 +27,8 @@ from snapdb.kernels.features import (
 )
 from snapdb.kernels.stored import CODES, Scale, decode, encode, gather_decoded
 from snapdb.storage.array_files import available_memory, read_singly
-from snapdb.storage.arrays.feature_files import csr_path, encoded_fill, read_scale, read_sparse
+from snapdb.storage.arrays.feature_codes import encoded_fill, read_scale
+from snapdb.storage.arrays.feature_files import csr_path, read_sparse
 from snapdb.storage.arrays.feature_history import (
     FOREVER,
     HistoryArrays,

@@ -13,18 +13,15 @@ from snapdb.errors import CorruptError, DataError
 from snapdb.kernels.features import Csr, gather_csr, last_before, overlay
 from snapdb.sql_engine import ROW_ID, SqlSession, quote
 from snapdb.storage.array_files import new_row_file
+from snapdb.storage.arrays.feature_codes import encode_values, encoded_fill, scale_path, values_path
 from snapdb.storage.arrays.feature_files import (
     ROWS_AT_ONCE,
     csr_path,
-    encode_values,
-    encoded_fill,
     measure_features,
     new_array,
     new_csr,
     read_sparse,
-    scale_path,
     slices_of,
-    values_path,
 )
 from snapdb.storage.arrays.feature_types import FeatureSource, RowCheck, check_features, check_rows
 from snapdb.storage.manifests import Metadata, map_array, read_manifest
