@@ -17,6 +17,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -32,6 +33,7 @@ from benchmarks.refresh_disk import FRUGAL
 from benchmarks.refresh_strategies import asked, run_apart
 from benchmarks.report import table
 from snapdb.loading import Batch
+from snapdb.train import GraphSAGE, fit
 
 PAGE = Path(__file__).with_name("OUT_OF_CORE.md")
 MIB = 2**20
@@ -52,6 +54,8 @@ class Variant:
     """and the measured ones."""
     peer: bool = False
     """Whether torch reads the rows from a memory map of the feature file."""
+    model: bool = False
+    """Whether a GraphSAGE is trained on the batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,20 @@ CASES = (
             Variant("IN MEMORY '700MB'", "FEATURES IN MEMORY '700MB'", 12, 10),
             Variant("IN MEMORY '700MB' SPILL '3GB'", "FEATURES IN MEMORY '700MB' SPILL '3GB'", 12, 50),
             Variant("IN MEMORY '700MB' SPILL '6GB'", "FEATURES IN MEMORY '700MB' SPILL '6GB'", 14, 80),
+        ),
+    ),
+    Case(
+        (10, 10),
+        2000,
+        (
+            Variant("mapped files, GraphSAGE", None, 4, 16, model=True),
+            Variant(
+                "IN MEMORY '600MB' SPILL '4GB', GraphSAGE",
+                "FEATURES IN MEMORY '600MB' SPILL '4GB'",
+                60,
+                280,
+                model=True,
+            ),
         ),
     ),
 )
@@ -162,7 +180,12 @@ def main() -> None:
             read(next(batches))
         ready = time.perf_counter() - started
         before, clock, busy = _counted(), time.perf_counter(), time.process_time()
-        rows = sum(read(next(batches)) for _ in range(wish["batches"]))
+        waits = _Waits(islice(batches, wish["batches"]))
+        if wish["model"]:
+            fit(GraphSAGE(features=128, classes=40, hidden=128, layers=2), waits, epochs=1)
+            rows = 0
+        else:
+            rows = sum(map(read, waits))
         seconds, worked, count = time.perf_counter() - clock, time.process_time() - busy, wish["batches"]
         after = _counted()
         found = {
@@ -171,11 +194,28 @@ def main() -> None:
             "read": (after["read_bytes"] - before["read_bytes"]) / count,
             "written": (after["write_bytes"] - before["write_bytes"]) / count,
             "rows": rows / count,
+            "waits": waits.seconds / seconds,
             "warm_seconds": ready,
             "epoch": stream.batches,
             "stats": dict(stream.cache_stats("FEATURES") or {}),
         }
     print(json.dumps(found))
+
+
+class _Waits:
+    """Batches, with the time for which the loop waits for them."""
+
+    def __init__(self, batches: Iterator[Batch]) -> None:
+        self._batches, self.seconds = batches, 0.0
+
+    def __iter__(self) -> Iterator[Batch]:
+        while True:
+            began = time.perf_counter()
+            batch = next(self._batches, None)
+            self.seconds += time.perf_counter() - began
+            if batch is None:
+                return
+            yield batch
 
 
 def _rows(batch: Batch) -> int:
@@ -228,15 +268,15 @@ def report(rows: list[dict[str, Any]], rounds: int) -> str:
         "1,024. Two threads build batches without a model. The limit includes the process, the topology (0.68 GB), "
         "caches and the pages of files. Variants take turns; values are medians over the rounds. *Speed* and *CPU* "
         "are ratios to mapped files. *Warm* is the time of the batches before the measured ones, in which a cache is "
-        "filled.\n",
+        "filled. *Loop waits* is the share of an epoch's time for which training waits for batches.\n",
         machine + "\n",
     ]
     for limit, fanouts in dict.fromkeys((row["limit"], tuple(row["fanouts"])) for row in rows):
         some = [row for row in rows if (row["limit"], tuple(row["fanouts"])) == (limit, fanouts)]
-        base = next(row for row in some if row["variant"] == MAPPED.name)
+        base = next(row for row in some if row["variant"].startswith(MAPPED.name))
         parts.append(f"## Fanouts {', '.join(map(str, fanouts))} under {limit:,} MiB\n")
         heads = ("variant", "ms per batch", "speed", "MB read", "MB written", "CPU ms", "CPU")
-        heads = (*heads, "peak MiB", "warm, s", "cold rows", "batches per segment")
+        heads = (*heads, "peak MiB", "warm, s", "cold rows", "batches per segment", "loop waits")
         parts.append(table(heads, [_line(row, base) for row in some]))
     return "\n".join(parts)
 
@@ -258,6 +298,7 @@ def _line(row: dict[str, Any], base: dict[str, Any]) -> tuple[str, ...]:
         f"{row['warm_seconds']:.1f}",
         cold,
         segment,
+        f"{row['waits']:.0%}" if "GraphSAGE" in row["variant"] else "",
     )
 
 
