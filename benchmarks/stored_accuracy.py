@@ -11,10 +11,12 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import snapdb
 from benchmarks.refresh_accuracy import SHARED, TASKS, Task, score_of
@@ -70,9 +72,9 @@ def plant(database: snapdb.Database, stored: str) -> None:
     labels = rng.integers(0, CLASSES, NODES)
     centres = rng.standard_normal((CLASSES, WIDTH)) * FAINT
     values = (centres[labels] + rng.standard_normal((NODES, WIDTH))).astype(np.float32)
-    rows = pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), WIDTH)
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), WIDTH)
     split = np.where(rng.random(NODES) < 0.5, "train", "test")
-    nodes = pa.table({"id": np.arange(NODES), "x": rows, "y": labels, "split": split})
+    nodes = pa.table({"id": np.arange(NODES), "x": vectors, "y": labels, "split": split})
     sources = np.repeat(np.arange(NODES), DEGREE)
     targets = rng.integers(0, NODES, sources.size)
     order = np.argsort(labels, kind="stable")
@@ -81,8 +83,11 @@ def plant(database: snapdb.Database, stored: str) -> None:
     alike = order[bounds[of] + rng.integers(0, NODES, of.size) % np.diff(bounds)[of]]
     targets = np.where(rng.random(sources.size) < 0.5, alike, targets)
     edges = pa.table({"a": sources, "b": targets})
-    database.execute("CREATE TABLE node AS SELECT * FROM $nodes", {"nodes": nodes})
-    database.execute("CREATE TABLE edge AS SELECT * FROM $edges", {"edges": edges})
+    with TemporaryDirectory() as folder:
+        for name, rows in (("node", nodes), ("edge", edges)):
+            pq.write_table(rows, f"{folder}/{name}.parquet")
+        database.execute(f"CREATE TABLE node AS SELECT * REPLACE (x::FLOAT[{WIDTH}] AS x) FROM '{folder}/node.parquet'")
+        database.execute(f"CREATE TABLE edge AS SELECT * FROM '{folder}/edge.parquet'")
     database.script(GRAPH.format(stored=stored))
 
 
