@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median, stdev
 from typing import Any
 
 import numpy as np
@@ -275,8 +275,10 @@ def report(rows: list[dict[str, Any]], rounds: int) -> str:
         some = [row for row in rows if (row["limit"], tuple(row["fanouts"])) == (limit, fanouts)]
         base = next(row for row in some if row["variant"].startswith(MAPPED.name))
         parts.append(f"## Fanouts {', '.join(map(str, fanouts))} under {limit:,} MiB\n")
-        heads = ("variant", "ms per batch", "speed", "MB read", "MB written", "CPU ms", "CPU")
-        heads = (*heads, "peak MiB", "warm, s", "cold rows", "batches per segment", "loop waits")
+        heads = (
+            *("variant", "ms per batch", "speed", "MB read", "MB written", "CPU ms", "CPU"),
+            *("peak MiB", "warm, s", "cold rows", "batches per segment", "loop waits"),
+        )
         parts.append(table(heads, [_line(row, base) for row in some]))
     return "\n".join(parts)
 
@@ -300,6 +302,16 @@ def _line(row: dict[str, Any], base: dict[str, Any]) -> tuple[str, ...]:
         segment,
         f"{row['waits']:.0%}" if "GraphSAGE" in row["variant"] else "",
     )
+
+
+def accuracy(scores: list[dict[str, Any]]) -> str:
+    """Return the section on models that are trained with features stored as int8."""
+    found: dict[tuple[str, str, str], list[float]] = {}
+    for row in scores:
+        found.setdefault((row["graph"], row["metric"], row["stored"]), []).append(100 * row["score"])
+    lines = [(*key, f"{fmean(some):.2f}", f"{stdev(some):.2f}", str(len(some))) for key, some in found.items()]
+    heads = ("graph", "metric", "features", "score", "standard deviation", "seeds")
+    return "\n## STORED int8\n\nGraphSAGE with the same batches and seeds; scores in percent.\n\n" + table(heads, lines)
 
 
 def run() -> None:
@@ -336,7 +348,9 @@ def run() -> None:
         "EXPLAIN: MB written",
         "/proc/self/io",
     )
-    PAGE.write_text(report(rows, options.rounds) + "\n## What EXPLAIN estimates\n\n" + table(heads, said))
+    estimates = "\n## What EXPLAIN estimates\n\n" + table(heads, said)
+    scores, _ = run_apart("stored_accuracy", {"seeds": 5})
+    PAGE.write_text(report(rows, options.rounds) + estimates + accuracy(scores))
     print(PAGE.read_text())
 
 
