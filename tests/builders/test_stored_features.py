@@ -187,6 +187,14 @@ def test_float16_refuses_values_beyond_its_range(db: snapdb.Database) -> None:
     graph(db, "x AS x STORED bfloat16", "h")
 
 
+def test_int8_refuses_infinite_values(db: snapdb.Database) -> None:
+    """They would make the range of a column infinite, and every other value of it meaningless."""
+    db.execute("UPDATE n SET x = [1, 'inf'::FLOAT, 0, 0, 0]::FLOAT[5] WHERE id = 9")
+    with pytest.raises(DataError, match="1 row of n has an infinite value in feature column"):
+        graph(db, "x AS x STORED int8")
+    graph(db, "x AS x STORED bfloat16", "h")
+
+
 def test_codes_of_int8_are_within_half_a_step_for_a_million_rows() -> None:
     values = np.random.default_rng(7).standard_normal((200_000, 5)).astype(np.float32) * np.float32(
         [1, 1e-3, 1e6, 0, 5]

@@ -96,6 +96,11 @@ class FeatureColumn(NamedTuple):
         return self._any(f"v IS NULL OR {nan}", f"{self.sql} IS NULL OR ")
 
     @property
+    def infinite(self) -> str:
+        """An SQL condition that a row of a float column contains an infinite number."""
+        return self._any("v IS NOT NULL AND isinf(v)", "")
+
+    @property
     def misfit(self) -> str | None:
         """An SQL condition that a row contains a number that the dtype cannot represent.
 
@@ -277,6 +282,9 @@ def _dense_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck
             yield RowCheck(part.missing, f'NULL or NaN in feature column "{part.name}"', advice)
         if (misfit := part.misfit) is not None:
             yield _fits(part, misfit)
+        if spec.stored == "int8" and part.base in _FLOATS:
+            advice = "correct it, or store the feature as bfloat16"
+            yield RowCheck(part.infinite, f'an infinite value in feature column "{part.name}" STORED int8', advice)
 
 
 def _sparse_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck]:
