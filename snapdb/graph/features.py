@@ -25,9 +25,9 @@ from snapdb.kernels.features import (
     last_before,
     overlay,
 )
-from snapdb.kernels.stored import CODES, Scale, decode, encode, gather_decoded
+from snapdb.kernels.stored import CODES, Scale, decode, gather_decoded
 from snapdb.storage.array_files import available_memory, read_singly
-from snapdb.storage.arrays.feature_codes import encoded_fill, read_scale
+from snapdb.storage.arrays.feature_codes import encoded_fill, scale_of
 from snapdb.storage.arrays.feature_files import csr_path, read_sparse
 from snapdb.storage.arrays.feature_history import (
     FOREVER,
@@ -37,7 +37,7 @@ from snapdb.storage.arrays.feature_history import (
     read_history,
     read_ids,
 )
-from snapdb.storage.arrays.feature_types import DTYPES, fill_value
+from snapdb.storage.arrays.feature_types import DTYPES
 from snapdb.storage.manifests import PublishedDir
 from snapdb.types import Relation
 
@@ -249,11 +249,7 @@ class HistoryFeature(NamedTuple):
 
     @property
     def blank(self) -> Array:
-        if self.stored is None:
-            return np.full(self.shape[1], fill_value(self.dtype.name, self.default), self.dtype)
-        row = np.full((1, self.shape[1]), self.default or 0, np.float32)
-        encoded: Array = encode(row, self.stored, self.scale)[0]
-        return encoded
+        return encoded_fill(self.shape[1], self.stored, self.scale, self.history.rows.dtype.name, self.default)
 
     def read(self, ids: Array) -> Array:
         """Return a new array of the values of these ids at the end of the window.
@@ -414,7 +410,7 @@ def open_history(
     for file in ("indptr.npy", "time.npy", f"feature-{name}.npy"):
         published.checked(file)
     stored = _stored(published, name)
-    scale = read_scale(directory, name) if stored == "int8" else None
+    scale = scale_of(directory, name, stored)
     return HistoryFeature(read_history(directory, name), name, stop, default, element, keys, stored, scale)
 
 
@@ -427,10 +423,12 @@ def _feature(base: PublishedDir, patch: PublishedDir | None, name: str, marks: _
     expected = DTYPES if stored is None else [CODES[stored].name]
     if rows.ndim != 2 or rows.dtype.name not in expected:
         raise damaged_file(base.path / file)
-    if patch is None or marks is None:
-        return _decoded(ArrayFeature(rows), stored, base.path, name)
-    fill = encoded_fill(base.path, name, rows.shape[1], stored, rows.dtype.name, _default(patch, name))
-    return _decoded(_PatchedFeature(rows, _newer(patch, file, rows, marks), marks, fill), stored, base.path, name)
+    codes: _Rows = ArrayFeature(rows)
+    scale = scale_of(base.path, name, stored)
+    if patch is not None and marks is not None:
+        fill = encoded_fill(rows.shape[1], stored, scale, rows.dtype.name, _default(patch, name))
+        codes = _PatchedFeature(rows, _newer(patch, file, rows, marks), marks, fill)
+    return codes if stored is None else StoredFeature(codes, stored, scale)
 
 
 def _stored(directory: PublishedDir, name: str) -> str | None:
@@ -446,13 +444,6 @@ def _stored(directory: PublishedDir, name: str) -> str | None:
             code="damaged-snapshot",
         )
     return stored
-
-
-def _decoded(feature: _Rows, stored: str | None, directory: Path, name: str) -> Feature:
-    """Return a feature that decodes the rows of another one, or the other one itself if nothing is encoded."""
-    if stored is None:
-        return feature
-    return StoredFeature(feature, stored, read_scale(directory, name) if stored == "int8" else None)
 
 
 def _sparse(base: PublishedDir, patch: PublishedDir | None, name: str, marks: _Marks | None) -> _SparseFeature:

@@ -72,10 +72,11 @@ class FeatureCacheHandle:
         Raises:
             InputError: This stream's share of the cache is too small.
         """
-        self._features = cached_features(view, sampler)
-        used = source is not None and self._features and (scarce or _always(source.first))
-        self._source = source if used else None
-        self._visits = partial(expected_visits, sampler.spec, sampler.backend.host_walks, seeds, view.node_counts)
+        used = source is not None and (scarce or _always(source.first))
+        self.features = cached_features(view, sampler) if used else {}
+        """The features that are read through the cache."""
+        self._source = source if self.features else None
+        self._sampler, self._seeds = sampler, seeds
         self._threads, self._ranks = max(1, threads), ranks
         self._opened: FeatureCache | None = None
         self._process = os.getpid()
@@ -89,11 +90,6 @@ class FeatureCacheHandle:
     def is_used(self) -> bool:
         """Whether batches read features through a cache."""
         return self._source is not None
-
-    @property
-    def features(self) -> Mapping[FeatureKey, RowReader]:
-        """The features that the cache can hold."""
-        return self._features
 
     def expect(self, coming: Coming | None) -> None:
         """Prepare the features of an iteration's batches instead of the previous one's. None prepares nothing."""
@@ -110,7 +106,7 @@ class FeatureCacheHandle:
         cache = self._cache()
         chunks = cache.chunks_of(number)
         through: dict[str, dict[str, Feature]] = {kind: dict(named) for kind, named in self._view.node_features.items()}
-        for key, feature in self._features.items():
+        for key, feature in self.features.items():
             reader = _CachedHistory if isinstance(feature, TimedReader) else _CachedFeature
             kind, name = key
             through[kind][name] = reader(cache, key, feature, chunks.get(key))
@@ -147,7 +143,9 @@ class FeatureCacheHandle:
                 sharers = self._ranks * workers
                 room = self._room(self._source.first, sharers)
                 await_compiling()  # DataLoader workers can be forked at any time from here on
-                self._opened = FeatureCache(self._source, sharers, room, self._features, self._visits, self._threads)
+                walks = self._sampler.backend.host_walks
+                visits = partial(expected_visits, self._sampler.spec, walks, self._seeds, self._view.node_counts)
+                self._opened = FeatureCache(self._source, sharers, room, self.features, visits, self._threads)
                 # The cache's thread refers to the cache, not to this handle, so it ends if the stream is dropped.
                 weakref.finalize(self, _close, self._opened, os.getpid())
                 self._opened.expect(self._coming)
@@ -163,7 +161,7 @@ class FeatureCacheHandle:
         """
         room = room_bytes(cache)
         packs = cache.features is not None and cache.features.spill is not None
-        least = FixedParts.of(self._features, self._threads, 0, packs=packs).total
+        least = FixedParts.of(self.features, self._threads, 0, packs=packs).total
         if cache.room is None:
             return max(room // sharers, least)
         if room // sharers < least:

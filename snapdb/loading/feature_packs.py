@@ -126,11 +126,6 @@ class FeaturePacks:
         return sum(len(s.left) for s in list(self._segments) if s.ended.is_set() and not s.failed)
 
     @property
-    def bytes(self) -> int:
-        """The bytes of memory for slabs, collected rows and lists while a segment is packed."""
-        return 2 * self._sizes.slab + 2 * self._sizes.out + self._sizes.lists
-
-    @property
     def is_idle(self) -> bool:
         """Whether no iteration has been announced."""
         return self._coming is None
@@ -297,7 +292,7 @@ class FeaturePacks:
         ends = np.cumsum([one.size for one in rows])
         cursors = ends - [one.size for one in rows]
         wanted = np.concatenate(rows)
-        wanted_at = np.sort(np.unique(wanted // 64)) if wanted.size else wanted
+        wanted_at = np.unique(wanted // 64)
         filling = not table.is_filled
 
         def is_wanted(first: int, stop: int) -> bool:
@@ -343,7 +338,7 @@ class _Writer:
 
     def __init__(self, file: ScratchFile, sweep: Sweep, size: int, offset: int) -> None:
         self.size = size
-        self.file, self._sweep, self._offset = file, sweep, offset
+        self._file, self._sweep, self._offset = file, sweep, offset
         self._buffers = [aligned_bytes(size), aligned_bytes(size)]
         self._writes: list[Future[None] | None] = [None, None]
         self._turn = 0
@@ -359,7 +354,7 @@ class _Writer:
         offset = self._offset
         if length:
             buffer = self._buffers[self._turn]
-            self._writes[self._turn] = self._sweep.worker.submit(self.file.write, buffer, length, offset)
+            self._writes[self._turn] = self._sweep.worker.submit(self._file.write, buffer, length, offset)
             self._turn, self._offset = 1 - self._turn, offset + length
         return offset
 

@@ -84,9 +84,7 @@ class Sweep:
         self.worker = ThreadPoolExecutor(2, thread_name_prefix="snapdb-sweep")
         """The threads that read slabs ahead and write packed rows in the background."""
 
-    def slabs(
-        self, table: FeatureRows, wanted: Callable[[int, int], bool] = lambda first, stop: True
-    ) -> Iterator[tuple[int, int, UInt8s]]:
+    def slabs(self, table: FeatureRows, wanted: Callable[[int, int], bool]) -> Iterator[tuple[int, int, UInt8s]]:
         """Yield (first row, row after the last, their bytes) for each slab that contains wanted rows.
 
         The bytes are valid until the next slab is requested.
@@ -128,8 +126,6 @@ class Counts(NamedTuple):
     """The number of rows in memory."""
     misses: int
     """The number of rows that were read from files or packs."""
-    packed: bool
-    """Whether the misses were read from a pack."""
 
 
 class FeatureRows:
@@ -254,13 +250,12 @@ class FeatureRows:
         memory = self._memory, self.width, self._blank
         many = int(copy_kept(rows, self.kept, self._filled, *memory, flat, slots, missing))
         if not many:
-            return out, Counts(rows.size, 0, packed=chunks is not None)
+            return out, Counts(rows.size, 0)
         positions = missing[:many][np.argsort(rows[missing[:many]])]
         wanted = rows[positions]
-        packed = chunks is not None and self._read_packed(wanted, positions, chunks, flat)
-        if not packed:
+        if chunks is None or not self._read_packed(wanted, positions, chunks, flat):
             self._read_missing(wanted, positions, flat)
-        return out, Counts(rows.size - many, many, packed)
+        return out, Counts(rows.size - many, many)
 
     def close(self) -> None:
         """Close the files and free the rows. Further calls have no effect."""

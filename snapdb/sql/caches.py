@@ -18,12 +18,12 @@ from snapdb.sql.syntax import (
     leaves,
     name,
     once,
+    only_option,
     size,
     span_of,
     string,
     trees,
 )
-from snapdb.types import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,20 +125,15 @@ def _when(tree: Tree | None, *, of_features: bool) -> When | None:
             span=span_of(tree),
             code="unknown-option",
         )
-    found: When | None = None
-    for option in trees(tree):
-        key, value = leaves(option)
-        if key.lower() != "when":
-            near = did_you_mean(key, ["when"]) or "; the only option is when"
-            raise ParseError(f"unknown option {key[:40]} in WITH{near}", span=span_of(key), code="unknown-option")
-        if found is not None:
-            raise ParseError("when is specified twice; keep one", span=span_of(option), code="duplicate-clause")
-        found = _WHEN.get(string(value).lower())
-        if found is None:
-            raise ParseError(
-                f"when must be 'needed' or 'always', found {value[:40]}", span=span_of(value), code="unknown-option"
-            )
-    return found
+    return only_option(tree, "when", _when_value)
+
+
+def _when_value(leaf: Leaf) -> When:
+    if (when := _WHEN.get(string(leaf).lower())) is None:
+        raise ParseError(
+            f"when must be 'needed' or 'always', found {leaf[:40]}", span=span_of(leaf), code="unknown-option"
+        )
+    return when
 
 
 _WHEN: dict[str, When] = {"needed": "needed", "always": "always"}

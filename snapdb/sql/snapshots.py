@@ -36,6 +36,7 @@ from snapdb.sql.syntax import (
     leaves,
     name,
     once,
+    only_option,
     span_of,
     string,
     time_fragment,
@@ -98,7 +99,7 @@ def _create(tree: Tree, place: Place) -> CreateSnapshot:
         at=None if at is None else bound(at),
         event_time=None if event_time is None else _time(event_time, place.source),
         elements=columns(clauses.get("elements")),
-        layout=_layout(clauses.get("options")),
+        layout=only_option(clauses.get("options"), "layout", _form),
         where=None if where is None else fragment(leaves(where)[0]),
         or_replace=has(tree, "replace"),
         if_not_exists=has(tree, "guard"),
@@ -120,21 +121,6 @@ def _time(tree: Tree, source: str) -> TimeBound | WindowBound:
         return WindowBound(moments[0], moments[1] if len(moments) > 1 else None, span_of(tree))
     *start, stop = moments
     return TimeBound(_BOUNDS[str(window.data)], start[0] if start else None, stop, span_of(tree))
-
-
-def _layout(tree: Tree | None) -> Spanned[Form] | None:
-    if tree is None:
-        return None
-    layout: Spanned[Form] | None = None
-    for option in trees(tree):
-        key, value = leaves(option)
-        if key.lower() != "layout":
-            near = did_you_mean(key, ["layout"]) or "; the only option is layout"
-            raise ParseError(f"unknown option {key[:40]} in WITH{near}", span=span_of(key), code="unknown-option")
-        if layout is not None:
-            raise ParseError("layout is specified twice; keep one", span=span_of(option), code="duplicate-clause")
-        layout = _form(value)
-    return layout
 
 
 def _form(value: Leaf) -> Spanned[Form]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Literal, NamedTuple, TypeVa
 from snapdb.errors import ParseError, Span
 from snapdb.on_first_use import module_on_first_use
 from snapdb.sql.lexer import Finder, Token, TokenKind, no_fragments, scan
-from snapdb.types import by_word
+from snapdb.types import by_word, did_you_mean
 
 if TYPE_CHECKING:
     import lark
@@ -334,6 +334,29 @@ def bytes_of(name: str, given: int | str | None) -> int | None:
             f"{name} must be a number of bytes or a size such as '2GB' ({', '.join(UNITS)}), found {given!r}"
         )
     return count
+
+
+def only_option(tree: Tree | None, option: str, read: Callable[[Leaf], _T]) -> _T | None:
+    """Return the value of the only option that a WITH clause supports, or None without the clause.
+
+    Args:
+        tree: The clause.
+        option: The option's name.
+        read: Converts the option's value.
+
+    Raises:
+        ParseError: The clause has another option, or the option twice.
+    """
+    found: _T | None = None
+    for each in () if tree is None else trees(tree):
+        key, value = leaves(each)
+        if key.lower() != option:
+            near = did_you_mean(key, [option]) or f"; the only option is {option}"
+            raise ParseError(f"unknown option {key[:40]} in WITH{near}", span=span_of(key), code="unknown-option")
+        if found is not None:
+            raise ParseError(f"{option} is specified twice; keep one", span=span_of(each), code="duplicate-clause")
+        found = read(value)
+    return found
 
 
 def time_fragment(tree: Tree, source: str) -> SqlFragment:

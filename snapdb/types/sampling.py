@@ -435,8 +435,7 @@ class CacheStats:
     @property
     def hit_rate(self) -> float | None:
         """The share of row lookups that were cache hits, or None if there were no lookups."""
-        looked = self.hits + self.misses
-        return self.hits / looked if looked else None
+        return _share(self.hits, self.misses)
 
 
 @document_attributes
@@ -482,5 +481,9 @@ class FeatureCacheStats:
     @property
     def hit_rate(self) -> float | None:
         """The share of rows that were in memory, or None if no rows were read."""
-        read = self.hits + self.misses
-        return self.hits / read if read else None
+        return _share(self.hits, self.misses)
+
+
+def _share(hits: int, misses: int) -> float | None:
+    """Return the share of hits, or None if there were neither hits nor misses."""
+    return hits / (hits + misses) if hits + misses else None

@@ -82,6 +82,11 @@ def read_scale(directory: Path, feature: str) -> Scale:
     return Scale(array[0], array[1])
 
 
+def scale_of(directory: Path, feature: str, stored: str | None) -> Scale | None:
+    """Return the ranges of a feature, or None if it is not stored as int8. The errors are those of `read_scale`."""
+    return read_scale(directory, feature) if stored == "int8" else None
+
+
 def covers_default(base: Path, spec: FeatureSpec, facts: Metadata) -> bool:
     """Return whether new ids without a row can have the DEFAULT, which must be within the ranges of the base."""
     if spec.stored != "int8" or spec.default is None:
@@ -90,21 +95,17 @@ def covers_default(base: Path, spec: FeatureSpec, facts: Metadata) -> bool:
     return read_scale(base, spec.name).covers(row)
 
 
-def encoded_fill(
-    directory: Path, name: str, width: int, stored: str | None, dtype: str, default: float | None
-) -> Array:
-    """Return [width] the row of ids that have none: the DEFAULT or zeros, encoded like the rows of a directory.
+def encoded_fill(width: int, stored: str | None, scale: Scale | None, dtype: str, default: float | None) -> Array:
+    """Return [width] the row of ids that have none: the DEFAULT or zeros, encoded like the other rows.
 
     Args:
-        directory: The directory of the feature.
-        name: The feature's name.
-        width: The number of its columns.
-        stored: The type in which it is stored, or None for its dtype.
+        width: The number of columns.
+        stored: The type in which the feature is stored, or None for its dtype.
+        scale: The ranges of the columns for int8.
         dtype: The dtype of its file.
         default: The DEFAULT, or None.
     """
     if stored is None:
         return np.full(width, fill_value(dtype, default))
-    scale = read_scale(directory, name) if stored == "int8" else None
     row: Array = encode(np.full((1, width), 0 if default is None else default, np.float32), stored, scale)[0]
     return row

@@ -13,7 +13,7 @@ from snapdb.errors import CorruptError, DataError
 from snapdb.kernels.features import Csr, gather_csr, last_before, overlay
 from snapdb.sql_engine import ROW_ID, SqlSession, quote
 from snapdb.storage.array_files import new_row_file
-from snapdb.storage.arrays.feature_codes import encode_values, encoded_fill, scale_path, values_path
+from snapdb.storage.arrays.feature_codes import encode_values, encoded_fill, scale_of, scale_path, values_path
 from snapdb.storage.arrays.feature_files import (
     ROWS_AT_ONCE,
     csr_path,
@@ -215,7 +215,8 @@ def merge_features(base: Path, patch: Path, directory: Path) -> Metadata:
                 shutil.copyfile(scale_path(base, name), scale_path(directory, name))
             file = f"feature-{name}.npy"
             rows = map_array(base / file)
-            fill = encoded_fill(base, name, rows.shape[1], stored, rows.dtype.name, defaults.get(name))
+            scale = scale_of(base, name, stored)
+            fill = encoded_fill(rows.shape[1], stored, scale, rows.dtype.name, defaults.get(name))
             _merge_dense(base, patch, file, ids, count, fill, directory)
     if (base / "target.npy").exists():
         _merge_dense(base, patch, "target.npy", ids, count, no_target(map_array(base / "target.npy").dtype), directory)
