@@ -1,11 +1,14 @@
 """The features of a snapshot's elements, from an existing artifact, from a patched one, or built from tables."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from snapdb.builders.context import BuildContext
 from snapdb.builders.graph_data import EdgeData, VertexData, check_vertices, edges_at, fields, newest, vertices_at
+from snapdb.builders.key_lookups import ids_of_rows
 from snapdb.catalog.elements import rows_beyond, time_expression
 from snapdb.sql_engine import ROW_ID, SqlSession, quote, table_rows
 from snapdb.storage.arrays.feature_files import (
@@ -81,11 +84,12 @@ def vertex_features(context: BuildContext, session: SqlSession, data: VertexData
     wanted = _wanted_vertices(data, specs, growing)
 
     def build(directory: Path) -> dict[str, Any]:
-        context.report(f"building the features of {element.name}", None)
-        check_vertices(session, data)
-        return _written(
-            session, data.features, specs, element.target, directory, compute_growth(session, added, growing)
-        )
+        with context.watching(session, f"checking the rows of {element.name}"):
+            check_vertices(session, data)
+        with context.watching(session, f"reading the keys of {element.name}"):
+            source = replace(data.features, dense=ids_of_rows(session, data))
+        growth = compute_growth(session, added, growing)
+        return _written(context, session, element.name, source, specs, element.target, directory, growth)
 
     def changed(base: CachedArtifact) -> _Changed | None:
         before = vertices_at(context, data, base.version)
@@ -136,9 +140,10 @@ def edge_features(context: BuildContext, session: SqlSession, data: EdgeData, *,
     )
 
     def build(directory: Path) -> dict[str, Any]:
-        context.report(f"building the features of {element.name}", None)
-        check_features(session, data.features, element.features)
-        return _written(session, data.features, element.features, None, directory, NO_GROWTH)
+        with context.watching(session, f"checking the rows of {element.name}"):
+            check_features(session, data.features, element.features)
+        name, features = element.name, element.features
+        return _written(context, session, name, data.features, features, None, directory, NO_GROWTH)
 
     def changed(base: CachedArtifact) -> _Changed | None:
         before = edges_at(context, data, base.version)
@@ -263,7 +268,9 @@ def _patched(
 
 
 def _written(
+    context: BuildContext,
     session: SqlSession,
+    name: str,
     source: FeatureSource,
     specs: tuple[FeatureSpec, ...],
     target: str | None,
@@ -271,7 +278,8 @@ def _written(
     growth: FeatureGrowth,
 ) -> dict[str, Any]:
     """Write the arrays and return their metadata."""
-    facts = write_features(session, source, specs, directory, growth) | {"rows": source.count}
+    report = partial(context.step, f"building the features of {name}")
+    facts = write_features(session, source, specs, directory, growth, report) | {"rows": source.count}
     return facts if target is None else facts | write_target(session, source, target, directory, growth)
 
 

@@ -47,11 +47,12 @@ class VertexData(NamedTuple):
     def dense(self) -> str:
         """A SELECT of k0, k1, …, dense for the keys of these rows only."""
         keys = ", ".join(f"m.k{i}" for i in range(len(self.key)))
-        return f"SELECT {keys}, m.dense FROM ({self.rows.sql}) v JOIN ({self.known}) m ON {self._same}"
+        return f"SELECT {keys}, m.dense FROM ({self.rows.sql}) v JOIN ({self.known}) m ON {self.same}"
 
     @property
     def features(self) -> FeatureSource:
-        return self.features_of(self.keyed)
+        """The feature source for these rows, with row ids as ROW_ID. To write features, set its `dense`."""
+        return self.features_of(self.rows.numbered)
 
     def features_of(self, rows: str) -> FeatureSource:
         """Return the feature source for `rows`, a SELECT of the columns with the dense ids as ROW_ID."""
@@ -67,7 +68,7 @@ class VertexData(NamedTuple):
 
     def numbered(self, rows: str) -> str:
         """Return a SELECT of the given rows' columns, with their dense ids as ROW_ID."""
-        return f"SELECT v.*, m.dense AS {quote(ROW_ID)} FROM ({rows}) v JOIN ({self.known}) m ON {self._same}"
+        return f"SELECT v.*, m.dense AS {quote(ROW_ID)} FROM ({rows}) v JOIN ({self.known}) m ON {self.same}"
 
     def alive(self, session: SqlSession) -> Bools | None:
         """Return, as [dense ids] bool, whether each dense id is a vertex, or None if all of them are."""
@@ -79,7 +80,8 @@ class VertexData(NamedTuple):
         return None if alive.all() else alive
 
     @property
-    def _same(self) -> str:
+    def same(self) -> str:
+        """The condition that a row v has the key of a row m of `known`."""
         return " AND ".join(f"v.{quote(name)} = m.k{i}" for i, name in enumerate(self.key))
 
     def facts(self, *, state: bool) -> list[object]:

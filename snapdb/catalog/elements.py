@@ -60,7 +60,9 @@ class VertexRows:
         if self.element.on_duplicate != "ERROR":
             order = "" if self.element.on_duplicate == "FIRST" else " DESC"
             keys = quote_all(self.element.key)
-            chosen = f" QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY {_ID}{order}) = 1"
+            # Only keys pass through the window, so that wide columns do not have to be sorted, and spilled.
+            first = f"row_number() OVER (PARTITION BY {keys} ORDER BY {_ID}{order}) = 1"
+            chosen = f" WHERE {_ID} IN (SELECT {_ID} FROM ({source}) QUALIFY {first})"
         # One of the duplicates is selected before the filters are applied, so the filters may then exclude it.
         inner = f"SELECT * FROM ({source}){chosen}"
         return f"SELECT {columns} FROM ({inner}) AS {quote(self.element.name)}{where}"

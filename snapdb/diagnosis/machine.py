@@ -9,7 +9,8 @@ from importlib import import_module
 from pathlib import Path
 
 from snapdb.diagnosis.finding import Finding, Section, in_bytes
-from snapdb.storage.array_files import available_memory, has_huge_pages, memory_limit
+from snapdb.memory import available_memory, memory_limit
+from snapdb.storage.array_files import has_huge_pages
 
 _LITTLE_MEMORY = 1 << 30
 _LITTLE_SPACE = 1 << 30

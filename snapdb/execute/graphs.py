@@ -21,10 +21,10 @@ def create_graph(plan: CreateGraphPlan, context: ExecutionContext) -> Rows:
     with context.store.sql_engine.session() as session:
         data = graph_data(context, session, graph, context.catalog.tables)
         for vertex in data.vertices.values():
-            context.report(f"checking {vertex.rows.element.name}", None)
-            check_vertices(session, vertex)
+            with context.watching(session, f"checking the rows of {vertex.rows.element.name}"):
+                check_vertices(session, vertex)
         for edge in data.edges.values():
-            context.report(f"checking {edge.rows.element.name}", None)
+            context.report(f"checking the rows of {edge.rows.element.name}", None)
             # Iterating over the edges checks them. Their ids are not needed until a snapshot is built.
             for _ in DenseEdges(session, edge, edge_rows(edge)):
                 context.check_stopped()

@@ -26,7 +26,8 @@ from snapdb.kernels.features import (
     overlay,
 )
 from snapdb.kernels.stored import CODES, Scale, decode, gather_decoded
-from snapdb.storage.array_files import available_memory, read_singly
+from snapdb.memory import available_memory
+from snapdb.storage.array_files import read_singly
 from snapdb.storage.arrays.feature_codes import encoded_fill, scale_of
 from snapdb.storage.arrays.feature_files import csr_path, read_sparse
 from snapdb.storage.arrays.feature_history import (

@@ -20,7 +20,7 @@ from snapdb.graph.features import SparseReader, TimedReader
 from snapdb.graph.view import Feature, GraphView
 from snapdb.loading.batch import Batch
 from snapdb.loading.lazy import Held, parts, placed, ready, rows_of, tensor_of
-from snapdb.storage.array_files import available_memory
+from snapdb.memory import available_memory
 
 _T = TypeVar("_T")
 GatherZeroCopy = Callable[[Tensor, Tensor], Tensor]

@@ -13,8 +13,9 @@ from snapdb.arrays import Array, Float64s, Int64s
 from snapdb.graph.features import RowReader
 from snapdb.graph.view import GraphView
 from snapdb.loading.feature_rows import FeatureKey, FeatureRows, is_in_files
+from snapdb.memory import available_memory
 from snapdb.sampling import NeighborSampler
-from snapdb.storage.array_files import PAGE, available_memory
+from snapdb.storage.array_files import PAGE
 from snapdb.types import Cache, CachedFeatures
 
 _SLAB = 32 << 20

@@ -21,6 +21,7 @@ import duckdb
 import pyarrow as pa
 
 from snapdb.errors import BindError, InputError, ParseError, QueryError
+from snapdb.memory import usable_memory
 from snapdb.sql_engine.duckdb_errors import Place, translated
 from snapdb.sql_engine.sources import Folders, Names, text_literal
 from snapdb.sql_engine.tables import create_bitmap_function
@@ -29,6 +30,9 @@ from snapdb.types import Column
 
 _IDLE = 8
 """The number of namespaces that are kept for reuse, because creating one takes milliseconds."""
+
+_MEMORY_SHARE = 0.4
+"""DuckDB uses at most this share of the usable memory, and spills larger joins, sorts and groups to disk."""
 
 _PULSE = 0.2
 """The interval, in seconds, at which a query's progress is read."""
@@ -112,6 +116,9 @@ class SqlEngine:
         config = {**_SETTINGS, "temp_directory": str(room / f".spill-{os.getpid()}-{id(self):x}")}
         if threads is not None:
             config["threads"] = str(threads)
+        # DuckDB's default of 80 % leaves too little for arrays and for pages of files that are being written, which
+        # count too in a control group.
+        config["memory_limit"] = f"{int(usable_memory() * _MEMORY_SHARE)}B"
         self._config = config
         self._root = self._started()
         self._numbers = itertools.count(1)

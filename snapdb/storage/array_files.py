@@ -9,7 +9,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
 
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from snapdb.arrays import Array, Int64s, UInt8s
 from snapdb.errors import DatabaseError
+from snapdb.memory import available_memory
 
 STATIC = -(2**63)
 """The time of static edges, which sorts before all other times."""
@@ -60,6 +61,8 @@ class ArrayFile:
 def new_row_file(path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> np.memmap[Any, Any]:
     """A new .npy file as a writable memory map that reads as zeros, whose data begins at a multiple of `PAGE`.
 
+    The space is allocated, so that a full disk raises OSError here.
+
     In files written by numpy, data begins at byte 128. Some rows then extend over one page more than necessary, and
     none of them can be read with O_DIRECT alone.
     """
@@ -71,7 +74,11 @@ def new_row_file(path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> np
         raise ValueError(f"the header of {path} does not fit into {PAGE} bytes")
     with open(path, "wb") as file:
         file.write(magic + len(padded).to_bytes(2, "little") + padded)
-        file.truncate(PAGE + int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize)
+        file.flush()
+        size = PAGE + int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        file.truncate(size)
+        if hasattr(os, "posix_fallocate"):  # on a full disk, a write to the map would otherwise kill the process
+            os.posix_fallocate(file.fileno(), 0, size)
     return np.lib.format.open_memmap(path, mode="r+")
 
 
@@ -132,9 +139,6 @@ class ArrayArchive:
         self._zip.close()
 
 
-_GROUPS = Path("/sys/fs/cgroup")
-"""The mount point of Linux's control groups."""
-
 _HUGE_PAGE = 1 << 21
 """The size of a huge page in bytes, which is also the minimum size of files that benefit from huge pages."""
 _SWITCH = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -143,79 +147,6 @@ _SMALL = 1 << 21
 """The size in bytes up to which a separate memory map costs more than it saves."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """The errors that mean a full disk, an exceeded quota, or a file above the process's size limit."""
-
-
-class _Files(NamedTuple):
-    """The file names of one control group version, and the memory.stat entries whose memory the kernel can reclaim."""
-
-    limit: str
-    used: str
-    forgettable: tuple[str, ...]
-
-
-class _GroupMemory(NamedTuple):
-    """The memory of a control group, in bytes."""
-
-    limit: int
-    free: int
-    """The memory that the group's processes can still allocate, including the page cache."""
-
-
-_FIRST = _Files("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_active_file", "total_inactive_file"))
-_SECOND = _Files("memory.max", "memory.current", ("active_file", "inactive_file"))
-
-
-def available_memory() -> int:
-    """Return the bytes of memory available to this process within its control groups' limits, including the page cache.
-
-    >>> available_memory() > 0
-    True
-    """
-    return min([_of_machine(), *(group.free for group in _of_groups())])
-
-
-def _of_machine() -> int:
-    """Return MemAvailable on Linux, and the total physical memory on other systems."""
-    with suppress(OSError):
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return 1024 * int(line.split()[1])
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def memory_limit() -> int | None:
-    """Return the smallest memory limit, in bytes, of this process's control groups, or None if no group has a limit."""
-    return min((group.limit for group in _of_groups()), default=None)
-
-
-def _of_groups() -> Iterator[_GroupMemory]:
-    """Yield the limit and free bytes of each control group with a limit, from this process's group up to the root."""
-    try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if "memory" in controllers.split(","):
-            yield from _of_branch(_GROUPS / "memory", path, _FIRST)
-        elif not controllers:
-            yield from _of_branch(_GROUPS, path, _SECOND)
-
-
-def _of_branch(root: Path, path: str, files: _Files) -> Iterator[_GroupMemory]:
-    """Yield the limit and the free bytes of a group and its parents.
-
-    A container may see its own group as the root, so some parents may be missing.
-    """
-    inside = PurePosixPath(path)
-    for place in (inside, *inside.parents):
-        group = root / place.relative_to("/")
-        with suppress(OSError, ValueError):  # the group does not exist here, or its limit is "max"
-            limit, used = (int((group / name).read_text()) for name in files[:2])
-            facts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-            # File pages count as free because the kernel drops them before it kills a process.
-            forgettable = sum(int(facts.get(name, 0)) for name in files.forgettable)
-            yield _GroupMemory(limit, max(0, limit - used + forgettable))
 
 
 def prefer_huge_pages(array: Array) -> None:

@@ -15,10 +15,11 @@ from snapdb.loading.feature_cache_plan import FixedParts, cached_features, choos
 from snapdb.loading.feature_rows import FeatureKey, FeatureRows, Staging
 from snapdb.loading.metered import MeteredStream
 from snapdb.loading.source import StreamSource
+from snapdb.memory import available_memory
 from snapdb.plan.plan import PlanNode
 from snapdb.sampling.cache_plan import expected_visits
 from snapdb.sql.printer import print_size, print_string
-from snapdb.storage.array_files import PAGE, available_memory
+from snapdb.storage.array_files import PAGE
 from snapdb.storage.row_file import DiskSpeed, disk_speed
 from snapdb.types import Cache
 from snapdb.types.text import size_words

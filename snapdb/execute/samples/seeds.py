@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from snapdb.arrays import Array, Bools, Float32s, Int64s
-from snapdb.builders.edges import NO_KEY, run_lookup
 from snapdb.builders.element_columns import read_tables
+from snapdb.builders.key_lookups import NO_KEY, run_lookup
 from snapdb.catalog.elements import time_expression
 from snapdb.errors import CorruptError, DataError
 from snapdb.execute.session import ExecutionContext

@@ -7,7 +7,7 @@ version, so that a later version can share the arrays of an earlier one.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,10 +20,12 @@ import pyarrow.compute as pc
 from snapdb.arrays import Array, Int64s
 from snapdb.errors import CorruptError
 from snapdb.kernels.features import Csr
+from snapdb.memory import available_memory
 from snapdb.sql_engine import ROW_ID, SqlSession, quote, table_rows
 from snapdb.storage.array_files import new_row_file, prefer_huge_pages
 from snapdb.storage.arrays.feature_codes import NUMBERS, covers_default, encode_values, values_path
 from snapdb.storage.arrays.feature_types import FeatureColumn, FeatureSource, fill_value, is_feature_type, numbers_of
+from snapdb.storage.arrays.row_partitions import RowPartitions
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.manifests import Metadata, map_array
 from snapdb.types import FeatureSpec, Table
@@ -32,8 +34,21 @@ _ID = quote(ROW_ID)
 _ARRAYS = ("indptr", "indices", "values")
 _SPARSE_ROWS = 20_000
 """The number of sparse rows per read."""
+_ROWS_OF_NUMBERS = 100_000
+"""The number of rows per read of single numbers."""
 ROWS_AT_ONCE = 50_000
 """The maximum number of rows per read."""
+_MEMORY_SHARE = 4
+"""Arrays beyond 1/_MEMORY_SHARE of the available memory are written in parts. The other shares are for DuckDB, for the
+batches being read, and for pages that have not been written to the disk yet."""
+
+
+Report = Callable[[float], None]
+"""A function that is called with the share of the work that is done, 0 to 1."""
+
+
+def ignore(_share: float) -> None:
+    """Report nothing."""
 
 
 class _WidthStep(NamedTuple):
@@ -229,16 +244,14 @@ def _write_sparse(
     index, value = source.parts(spec)
     # Two passes over the rows: the first counts values to compute the row offsets, and the second writes in place.
     counts = np.zeros(slots.rows + 1, np.int64)
-    lengths = f"SELECT {_ID}, CAST(len({index.sql}) AS BIGINT) FROM ({source.rows})"
-    for batch in session.reader(lengths):
-        counts[slots.at(batch.column(0).to_numpy()) + 1] = batch.column(1).to_numpy()
+    for ids, batch in source.batches(session, f"CAST(len({index.sql}) AS BIGINT)", _ROWS_OF_NUMBERS):
+        counts[slots.at(ids) + 1] = batch.column(0).to_numpy()
     indptr = np.cumsum(counts)
     _, indices, values = new_csr(directory, spec.name, indptr, _index_type(width), spec.dtype)
     whole = FeatureColumn(index.name, index.sql, index.type, "int64")
-    query = f"SELECT {_ID}, {whole.value}, {value.value} FROM ({source.rows})"
-    for batch in session.reader(query, rows=_SPARSE_ROWS):
-        rows = slots.at(batch.column(0).to_numpy())
-        column, numbers = numbers_of(batch.column(1), whole, None), numbers_of(batch.column(2), value, None)
+    for ids, batch in source.batches(session, f"{whole.value}, {value.value}", _SPARSE_ROWS):
+        rows = slots.at(ids)
+        column, numbers = numbers_of(batch.column(0), whole, None), numbers_of(batch.column(1), value, None)
         lengths_ = indptr[rows + 1] - indptr[rows]
         # torch requires ascending indices within a row.
         order = np.lexsort((column, np.repeat(np.arange(rows.size), lengths_)))
@@ -346,6 +359,7 @@ def _fill_features(
     slots: _Slots,
     directory: Path,
     base: Path | None = None,
+    report: Report = ignore,
 ) -> bool:
     """Write the feature arrays that `facts` describes, with each row of `source` in its slot.
 
@@ -357,22 +371,63 @@ def _fill_features(
         if spec.sparse:
             _write_sparse(session, source, spec, facts["parts"][spec.name][0], slots, directory)
     dense = [spec for spec in own if not spec.sparse]
-    slices: list[_ArraySlice] = []
+    arrays, slices = [], []
     for spec in dense:
         lengths = facts["parts"][spec.name]
-        out = new_array(values_path(directory, spec), spec, slots.rows, sum(lengths))
-        slices += slices_of(source.parts(spec), lengths, spec.default, out)
+        arrays.append(new_array(values_path(directory, spec), spec, slots.rows, sum(lengths)))
+        slices += slices_of(source.parts(spec), lengths, spec.default, arrays[-1])
     if not slices:
         return True
-    values = ", ".join(place.part.value for place in slices)
-    # Limit the values per read as well as the rows, so that wide features do not exhaust memory.
-    rows = max(1, min(ROWS_AT_ONCE, NUMBERS // max(1, sum(place.out.shape[1] for place in slices))))
-    for batch in session.reader(f"SELECT {_ID}, {values} FROM ({source.rows})", rows=rows):
-        where = slots.at(batch.column(0).to_numpy())
-        for i, place in enumerate(slices, 1):
-            place.store(batch.column(i), where)
+    fill = _Fill(arrays, slices, slots, report)
+    fill.read(session, source, directory)
     fits = [encode_values(directory, spec, base) for spec in dense]  # all of them, because this removes the values
     return all(fits)
+
+
+class _Fill:
+    """Writes the rows of a table to their slots in dense arrays, which may be larger than memory."""
+
+    def __init__(
+        self, arrays: Sequence[np.memmap[Any, Any]], slices: Sequence[_ArraySlice], slots: _Slots, report: Report
+    ) -> None:
+        self._arrays, self._slices, self._slots, self._report = arrays, slices, slots, report
+        self._slot_bytes = sum(array.itemsize * array.shape[1] for array in arrays)
+        self._room = available_memory() // _MEMORY_SHARE
+        self._written = 0
+        self._unflushed = 0
+
+    def read(self, session: SqlSession, source: FeatureSource, folder: Path) -> None:
+        """Read the rows in table order. Rows in random order are set aside first if the arrays exceed memory."""
+        columns = ", ".join(place.part.value for place in self._slices)
+        # Limit the values per read as well as the rows, so that wide features do not exhaust memory.
+        rows = max(1, min(ROWS_AT_ONCE, NUMBERS // max(1, sum(array.shape[1] for array in self._arrays))))
+        fits = self._slots.rows * self._slot_bytes <= self._room
+        with RowPartitions(folder, self._slots.rows, self._room // max(1, self._slot_bytes)) as partitions:
+            for ids, batch in source.batches(session, columns, rows):
+                where = self._slots.at(ids)
+                if fits or partitions.adjacent(where):
+                    self._store(where, batch)
+                else:
+                    partitions.add(where, batch)
+            for batches in partitions.partitions():
+                for where, batch in batches:
+                    self._store(where, batch)
+                self._flush()  # before the next partition, so that its pages do not displace unwritten ones
+
+    def _store(self, where: Int64s, batch: pa.RecordBatch) -> None:
+        for i, place in enumerate(self._slices):
+            place.store(batch.column(i), where)
+        self._written += where.size
+        self._unflushed += where.size * self._slot_bytes
+        self._report(self._written / max(1, self._slots.rows))
+        if self._unflushed > self._room:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Write the changed pages to the disk, so that the kernel can drop them without waiting."""
+        for array in self._arrays:
+            array.flush()
+        self._unflushed = 0
 
 
 def slices_of(
@@ -384,10 +439,10 @@ def slices_of(
     return [_ArraySlice(part, default, out[:, end - length : end]) for part, length, end in each]
 
 
-def new_array(path: Path, spec: FeatureSpec, rows: int, width: int) -> Array:
+def new_array(path: Path, spec: FeatureSpec, rows: int, width: int) -> np.memmap[Any, Any]:
     """A new array file, filled with the DEFAULT or zeros."""
     dtype = np.dtype(spec.read_dtype)
-    out: Array = new_row_file(path, dtype, (rows, width))
+    out = new_row_file(path, dtype, (rows, width))
     prefer_huge_pages(out)
     if fill := fill_value(spec.read_dtype, spec.default):  # a new file is sparse and already reads as zeros
         out[:] = fill
@@ -415,13 +470,13 @@ def _fill_target(
     kind = _target_kind(source, name)
     out = np.full(slots.rows, np.nan if kind.dtype == "float32" else -1, kind.dtype)
     known = pa.array(classes or (), pa.string())
-    for batch in session.reader(f"SELECT {_ID}, {kind.sql} AS y FROM ({source.rows})", rows=ROWS_AT_ONCE):
-        values = batch.column(1)
+    for ids, batch in source.batches(session, f"{kind.sql} AS y", ROWS_AT_ONCE):
+        values = batch.column(0)
         if classes is not None:
             values = pc.index_in(values, known)
         if kind.dtype == "int64":
             values = values.fill_null(-1)
-        out[slots.at(batch.column(0).to_numpy())] = values.to_numpy(zero_copy_only=False)
+        out[slots.at(ids)] = values.to_numpy(zero_copy_only=False)
     np.save(directory / "target.npy", out)
     return {"target": {"column": kind.name, "classes": None if classes is None else list(classes), "dtype": kind.dtype}}
 
@@ -488,13 +543,16 @@ def write_features(
     specs: Sequence[FeatureSpec],
     directory: Path,
     growth: FeatureGrowth = NO_GROWTH,
+    report: Report = ignore,
 ) -> Metadata:
     """Write an array [count, width] per feature and return their metadata. Run `check_features` first.
+
+    `report` is called with the share of the rows that have been written.
 
     A sparse feature becomes three CSR arrays. Features with a history are excluded (see `write_history`).
     """
     facts = measure_features(session, source, specs, growth)
-    _fill_features(session, source, specs, facts, _Slots(source.count), directory)
+    _fill_features(session, source, specs, facts, _Slots(source.count), directory, report=report)
     return facts | {"growth": growth.facts}
 
 
@@ -562,5 +620,5 @@ def _fits(specs: Sequence[FeatureSpec], facts: Metadata, base: Metadata) -> bool
 
 def _ids(session: SqlSession, source: FeatureSource) -> Int64s:
     """The distinct ids of the rows, ascending."""
-    batches = session.reader(f"SELECT {quote(ROW_ID)} FROM ({source.rows})")
-    return np.unique(np.concatenate([batch.column(0).to_numpy() for batch in batches]).astype(np.int64, copy=False))
+    parts = [ids for ids, _ in source.batches(session, "NULL", _ROWS_OF_NUMBERS)]
+    return np.unique(np.concatenate(parts).astype(np.int64, copy=False))

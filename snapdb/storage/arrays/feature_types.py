@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from snapdb.arrays import Array
+from snapdb.arrays import Array, Int64s
 from snapdb.errors import DataError
-from snapdb.sql_engine import ROW_ID, SqlSession, quote
+from snapdb.sql_engine import ROW_ID, SqlSession, quote, quote_all
 from snapdb.types import Column, FeatureSpec
 
 _FLOATS = ("FLOAT", "DOUBLE")
@@ -136,13 +136,26 @@ class FeatureSource:
     element: str
     """The element's name, for error messages."""
     rows: str
-    """A SELECT of the element's columns and `ROW_ID`, which is a vertex's dense id or an edge's edge id."""
+    """A SELECT of the element's columns and `ROW_ID`: a vertex's dense id, an edge's id, or an index of `dense`."""
     columns: tuple[Column, ...]
     """The columns of the element's table."""
     count: int
     """The number of ids. Every id is in 0 ≤ id < count. Ids without a row get the feature's DEFAULT, or zeros."""
     key: tuple[str, ...]
     """The key columns, which identify rows in error messages."""
+    dense: Array | None = None
+    """[row ids] the id of each row, or -1 for rows to leave out. `ROW_ID` is then the row id. None: it is the id."""
+
+    def batches(self, session: SqlSession, columns: str, rows: int) -> Iterator[tuple[Int64s, pa.RecordBatch]]:
+        """Yield the ids of the rows and the given columns, an SQL list, in batches of at most `rows` rows."""
+        for batch in session.reader(f"SELECT {columns}, {_ID} FROM ({self.rows})", rows=rows):
+            ids = batch.column(batch.num_columns - 1).to_numpy()
+            if self.dense is None:
+                yield ids, batch
+                continue
+            ids = self.dense[ids].astype(np.int64, copy=False)
+            there = ids >= 0
+            yield (ids, batch) if there.all() else (ids[there], batch.filter(pa.array(there)))
 
     def parts(self, spec: FeatureSpec) -> tuple[FeatureColumn, ...]:
         """Return a feature's columns in order. Sparse rows without a value column have the value 1.
@@ -332,5 +345,5 @@ def _check_even(session: SqlSession, source: FeatureSource, part: FeatureColumn)
 def _shown(session: SqlSession, source: FeatureSource, condition: str) -> str:
     """Return the keys of up to three rows that meet a condition."""
     key = ", ".join(f"CAST({quote(name)} AS VARCHAR)" for name in source.key)
-    rows = session.rows(f"SELECT {key} FROM ({source.rows}) WHERE {condition} ORDER BY {_ID} LIMIT 3")
+    rows = session.rows(f"SELECT {key} FROM ({source.rows}) WHERE {condition} ORDER BY {quote_all(source.key)} LIMIT 3")
     return ", ".join(str(row[0]) if len(row) == 1 else f"({', '.join(map(str, row))})" for row in rows)

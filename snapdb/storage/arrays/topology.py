@@ -26,6 +26,7 @@ from snapdb.arrays import Array, Float64s, Int64s
 from snapdb.errors import CorruptError, DatabaseError
 from snapdb.kernels.adjacency.radix import count_buckets, order_nodes, pick, place_in_buckets, settle_rows, spread
 from snapdb.kernels.adjacency.rows import are_rows
+from snapdb.memory import available_memory
 from snapdb.storage.array_files import ArrayFile, TimeSpan
 from snapdb.storage.manifests import Metadata, PublishedDir, map_array
 
@@ -43,6 +44,8 @@ _BUCKETS = 4096
 """The maximum number of buckets. If it would be exceeded, each bucket contains more nodes."""
 _BUCKET_ROWS = 1 << 18
 """The number of edges per bucket above which buckets contain fewer nodes."""
+_MEMORY = 2 << 30
+"""The maximum bytes of edges that are kept in memory, unless the caller sets a limit."""
 _THREADS = 2
 """The number of sorting threads."""
 _WAITING = 6
@@ -402,7 +405,7 @@ def build_rows(
     directory: Path,
     *,
     outgoing: bool = False,
-    memory: int = 2 << 30,
+    memory: int | None = None,
     report: Callable[[float], None] | None = None,
 ) -> Metadata:
     """Write edges, given in any order, as rows sorted by (time, edge id), and return metadata for a manifest.
@@ -417,6 +420,7 @@ def build_rows(
         directory: The directory of the .npy files.
         outgoing: Whether rows belong to the sources instead of the destinations.
         memory: The maximum bytes of edges in memory. The remaining edges are written to an unnamed file in `directory`.
+            Defaults to a quarter of the available memory, at most 2 GiB.
         report: A function that is called with the completed fraction of the work.
 
     Raises:
@@ -427,6 +431,8 @@ def build_rows(
     names = [] if first is None else first.schema.names
     shape = _row_shape(nodes, far_nodes, last_id, rows, names)
     progress = report or (lambda _: None)
+    if memory is None:
+        memory = min(_MEMORY, available_memory() // 4)
     with _RowSort(shape, memory, directory) as sort:
         seen = 0
         for size in sort.take(_chunks(chain([first] if first is not None else [], rest), shape, outgoing)):
