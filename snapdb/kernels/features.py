@@ -226,6 +226,17 @@ def overlay(ids: Int64s, count: int) -> Overlay:
     return Overlay(_read_only(words), _read_only(ranks))
 
 
+def truncated(marks: Overlay, stop: int, count: int) -> Overlay:
+    """The overlay of the marked ids below `stop`, for 0 ≤ id < count. Their ranks do not change."""
+    words = np.zeros(-(-count // 64), np.uint64)
+    whole, rest = divmod(stop, 64)
+    words[:whole] = marks.words[:whole]
+    if rest:
+        words[whole] = marks.words[whole] & np.uint64((1 << rest) - 1)
+    bits = np.bitwise_count(words).astype(np.int64)
+    return Overlay(_read_only(words), _read_only(np.cumsum(bits) - bits))
+
+
 def empty_csr(like: Csr) -> Csr:
     """A CSR without rows, with the dtypes of `like`."""
     return Csr(np.zeros(1, np.int64), like.indices[:0], like.values[:0])

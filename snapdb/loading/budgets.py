@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
@@ -136,6 +136,14 @@ _PATIENCE = 0.05
 """Seconds per attempt to acquire a lock. Between attempts, a thread checks whether it should stop."""
 
 
+class LeftRows(Protocol):
+    """Rows that a closed stream leaves for the next one: a `RowCache` of edges, or the rows of a feature cache."""
+
+    @property
+    def bytes(self) -> int:
+        """The memory that they use."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """A stream's share of a cache's memory."""
@@ -145,7 +153,7 @@ class Reservation:
     """The number of processes that share the cache's memory."""
     room: int | None
     """The number of bytes for this stream, or None for no limit."""
-    rows: RowCache | None = None
+    rows: LeftRows | None = None
     """The rows left in this memory by the previous stream. Only this stream may inherit them."""
 
 
@@ -189,7 +197,7 @@ class CacheBudget:
             self._free(reservation, reservation.room - taken)
             return replace(reservation, room=taken)
 
-    def give_back(self, reservation: Reservation, rows: RowCache) -> None:
+    def give_back(self, reservation: Reservation, rows: LeftRows) -> None:
         """Leave an ending stream's rows for the next stream, unless another stream has already left some."""
         with self._here():
             known = reservation.cache.id
@@ -222,7 +230,7 @@ class CacheBudget:
             left = self._left.pop(cache.id, None)
         if left is None or left.rows is None:
             return 0
-        rows = left.rows
+        rows = cast("RowCache", left.rows)  # REFRESH CACHE does not accept feature caches
         try:  # Ctrl-C can interrupt any step, so the memory is returned with or without rows
             rows = rows.of_generation(generation)
             rows.fill(lambda: 0, lambda: None, check)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -247,7 +247,8 @@ class _Filler(threading.Thread):
     def _open(self) -> None:
         """Inherit the last stream's rows if they are valid, otherwise choose the rows that save the most reads."""
         budget, spec, walks = self._source.budget, self.rows.spec, self.rows.walks
-        before, self._reservation = self._reservation.rows, replace(self._reservation, rows=None)
+        before = cast("RowCache | None", self._reservation.rows)  # streams of this cache left them
+        self._reservation = replace(self._reservation, rows=None)
         # SAMPLE USING can override the sampler's fanouts or edge types.
         serves = before is not None and rows_read(before.spec, before.walks) == rows_read(spec, walks)
         if before is None or not serves or not self.rows.inherit(before):

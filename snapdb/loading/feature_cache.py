@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,16 +30,18 @@ from snapdb.loading.budgets import CacheSource
 from snapdb.loading.epochs import place_among_workers
 from snapdb.loading.feature_cache_plan import FixedParts, cached_features, choose_rows, region_bytes, room_bytes
 from snapdb.loading.feature_packs import Coming, FeaturePacks, PackSizes
-from snapdb.loading.feature_rows import Chunks, Counts, FeatureKey, FeatureRows, Staging, Sweep
+from snapdb.loading.feature_rows import Chunks, Counts, FeatureKey, FeatureRows, KeptRows, Staging, Sweep
 from snapdb.sampling import NeighborSampler, Seeds
 from snapdb.sampling.cache_plan import expected_visits
 from snapdb.storage.cache_reports import CacheReport, CacheReports, this_process
 from snapdb.storage.row_file import ScratchFile
-from snapdb.types import Cache, CachedFeatures, CacheStats, FeatureCacheStats
+from snapdb.types import Cache, CachedFeatures, CacheStats, FeatureCacheStats, SampleSpec
 from snapdb.types.text import size_words
 
 _SECONDS = 1.0
 """The minimum interval between reports, in seconds."""
+_SEED_CHANGE = 0.1
+"""The relative change of the number of seeds up to which a stream inherits the rows of the previous one."""
 _MOST_ROWS = 1 << 31
 """The maximum number of rows of a feature that can be packed. Packs list rows as int32."""
 
@@ -145,7 +147,8 @@ class FeatureCacheHandle:
                 await_compiling()  # DataLoader workers can be forked at any time from here on
                 walks = self._sampler.backend.host_walks
                 visits = partial(expected_visits, self._sampler.spec, walks, self._seeds, self._view.node_counts)
-                self._opened = FeatureCache(self._source, sharers, room, self.features, visits, self._threads)
+                use = _Use(self._sampler.spec, self._seeds.ids.size)
+                self._opened = FeatureCache(self._source, sharers, room, self.features, visits, self._threads, use)
                 # The cache's thread refers to the cache, not to this handle, so it ends if the stream is dropped.
                 weakref.finalize(self, _close, self._opened, os.getpid())
                 self._opened.expect(self._coming)
@@ -214,6 +217,32 @@ class _ClosedError(Exception):
     """Raised to stop filling the cache when the stream is closed."""
 
 
+class _Use(NamedTuple):
+    """What determines which rows are read most frequently."""
+
+    spec: SampleSpec
+    seeds: int
+    """The number of seeds."""
+
+    def resembles(self, other: _Use) -> bool:
+        """Return whether the same rows are worth keeping: the sampler is the same, and most seeds probably are."""
+        return self.spec == other.spec and abs(self.seeds - other.seeds) <= _SEED_CHANGE * self.seeds
+
+
+class _LeftRows(NamedTuple):
+    """The rows of a closed cache, for the next stream of the same sampler."""
+
+    use: _Use
+    tables: dict[FeatureKey, KeptRows]
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of the rows and of the bitmaps that locate them."""
+        return sum(
+            rows.memory.nbytes + rows.kept.words.nbytes + rows.kept.ranks.nbytes for rows in self.tables.values()
+        )
+
+
 class FeatureCache:
     """The feature cache of one stream in one process, and the thread that fills it."""
 
@@ -225,12 +254,15 @@ class FeatureCache:
         features: Mapping[FeatureKey, RowReader],
         visits: Callable[[Callable[[], None]], Mapping[str, Float64s]],
         threads: int,
+        use: _Use,
     ) -> None:
         """Open the files. `start` begins to fill the cache."""
-        self._source, self._visits, self._threads = source, visits, threads
+        self._source, self._visits, self._threads, self._use = source, visits, threads, use
         cache = source.first
         assert cache.features is not None
-        self._reservation = source.budget.reserve(cache, sharers)
+        reservation = source.budget.reserve(cache, sharers)
+        left, self._reservation = reservation.rows, replace(reservation, rows=None)
+        self._left = left if isinstance(left, _LeftRows) and left.use.resembles(use) else None
         # Without IN MEMORY, the budget sets no limit. Another open stream may have reserved part of the cache.
         self._room = room if self._reservation.room is None else min(room, self._reservation.room)
         self._fixed = FixedParts.of(features, threads, self._room, packs=cache.features.spill is not None)
@@ -314,10 +346,15 @@ class FeatureCache:
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join()
         self._reporter.report(self.stats(), last=True)
+        # A stream that has not started to fill passes on what it could have inherited.
+        if any(table.filled_rows for table in self._tables.values()):
+            self._left = _LeftRows(self._use, {key: table.leave() for key, table in self._tables.items()})
         for table in self._tables.values():
             table.close()
         if self._packs is not None:
             self._packs.file.close()
+        if self._left is not None and self._release.detach():
+            self._source.budget.give_back(self._reservation, self._left)
         self._release()
 
     def _count(self, key: FeatureKey, counts: Counts) -> None:
@@ -352,11 +389,9 @@ class FeatureCache:
         """Choose the rows to keep, read them, and then pack batches. Runs on its own thread."""
         began = time.perf_counter()
         try:
-            chosen = choose_rows(self._tables, self._visits(self._check), self._room - self._fixed.total)
-            for key, rows in chosen.items():
-                self._tables[key].keep(rows)
+            rows = self._inherited() or self._chosen()
             with self._counting:
-                self._stats = replace(self._stats, rows=sum(rows.size for rows in chosen.values()))
+                self._stats = replace(self._stats, rows=rows)
             packs = self._packs
             if packs is None or packs.is_idle:
                 self._fill_tables()
@@ -370,6 +405,28 @@ class FeatureCache:
             return
         except Exception as error:  # batches can read all rows without the cache
             self._fail(error)
+
+    def _inherited(self) -> int:
+        """Keep the rows that the previous stream left and that have not changed since. Returns their number.
+
+        After an incremental refresh, most of them are rows of the same files. If the files are new, or if the rows do
+        not fit in this stream's share of memory, the caller chooses rows again.
+        """
+        left, self._left = self._left, None
+        if left is None or left.tables.keys() != self._tables.keys():
+            return 0
+        pairs = [(table, left.tables[key]) for key, table in self._tables.items()]
+        size = self._fixed.total - self._fixed.marks + sum(table.bytes_with(rows) for table, rows in pairs)
+        if size > self._room or not all(table.shared(rows) for table, rows in pairs):
+            return 0
+        return sum(table.inherit(rows) for table, rows in pairs)
+
+    def _chosen(self) -> int:
+        """Choose the rows to keep, and return their number."""
+        chosen = choose_rows(self._tables, self._visits(self._check), self._room - self._fixed.total)
+        for key, rows in chosen.items():
+            self._tables[key].keep(rows)
+        return sum(rows.size for rows in chosen.values())
 
     def _fill_tables(self) -> None:
         """Load the rows to keep that are not in memory yet."""

@@ -66,8 +66,9 @@ class FixedParts:
         slab = share(_SLAB, _LEAST_SLAB, 2 * _SHARE)
         out, lists = (slab, share(_LISTS, _LEAST_LISTS, 2 * _SHARE)) if packs else (0, 0)
         stage = share(_STAGE, _LEAST_STAGE, _SHARE * threads)
-        # The rows in memory are rounded up to whole pages for each feature.
-        marks = 16 * (rows // 64 + len(features)) + PAGE * len(features)
+        # The rows in memory are rounded up to whole pages for each feature. The bitmaps may grow by an eighth, so that
+        # the rows still fit when an incremental refresh has appended the changed ones.
+        marks = 16 * (rows * 9 // 8 // 64 + len(features)) + PAGE * len(features)
         return FixedParts(slab, out, lists, stage, threads, marks)
 
 

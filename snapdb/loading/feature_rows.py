@@ -15,7 +15,7 @@ import numpy as np
 from snapdb.arrays import Array, Int32s, Int64s, UInt8s
 from snapdb.graph.features import RowReader
 from snapdb.kernels import buffers
-from snapdb.kernels.features import NOTHING, Overlay, overlay
+from snapdb.kernels.features import NOTHING, Overlay, overlay, truncated
 from snapdb.kernels.row_reads import copy_kept, copy_read, keep_rows, list_missing, plan_requests
 from snapdb.storage.array_files import PAGE, file_region
 from snapdb.storage.row_file import RowFile, aligned_bytes
@@ -62,6 +62,19 @@ class Staging:
             yield buffer
         finally:
             self._free.append(buffer)
+
+
+class KeptRows(NamedTuple):
+    """The rows that a closed table had in memory, for the next table of the same files."""
+
+    files: tuple[tuple[Path, int, int, int], ...]
+    """The path, start, first row and last row of each file."""
+    kept: Overlay
+    """The rows that were to be kept."""
+    filled: int
+    """The row before which they had been loaded."""
+    memory: UInt8s
+    """Their bytes, by rank."""
 
 
 class Chunks(NamedTuple):
@@ -161,6 +174,31 @@ class FeatureRows:
         """Allocate memory for the rows to keep, which `fill` or `take` loads. `rows` ascend."""
         self._memory, self._chosen = aligned_bytes(rows.size * self.width), rows.size
         self.kept = overlay(rows, self.rows)
+
+    def leave(self) -> KeptRows:
+        """Return the rows in memory, for `inherit` of another table."""
+        return KeptRows(_regions(self.files), self.kept, self._filled, self._memory)
+
+    def shared(self, left: KeptRows) -> int:
+        """Return the number of leading rows that this table and a closed one read from the same files."""
+        same = 0
+        for mine, theirs in zip(_regions(self.files), left.files, strict=False):
+            if mine != theirs:
+                break
+            same = mine[-1]
+        return int(min(same, left.filled))
+
+    def bytes_with(self, left: KeptRows) -> int:
+        """Return `bytes` after `inherit`."""
+        return left.memory.nbytes + 2 * 8 * -(-self.rows // 64)
+
+    def inherit(self, left: KeptRows) -> int:
+        """Keep the rows of a closed table that are also rows of this one. Returns their number."""
+        self.kept = truncated(left.kept, self.shared(left), self.rows)
+        chosen = int(np.bitwise_count(self.kept.words).sum())
+        self._memory, self._chosen = left.memory, chosen
+        self.filled()
+        return chosen
 
     @property
     def filled_rows(self) -> int:
@@ -335,6 +373,11 @@ def _open_files(arrays: tuple[Array, ...]) -> Iterator[FileRows]:
         if region is not None and array.shape[0]:
             yield FileRows(RowFile(Path(region.file)), region.offset, first, first + array.shape[0])
         first += array.shape[0]
+
+
+def _regions(files: tuple[FileRows, ...]) -> tuple[tuple[Path, int, int, int], ...]:
+    """Return what identifies the rows of each file. Published files never change."""
+    return tuple((file.file.path, file.start, file.first, file.stop) for file in files)
 
 
 def _pages_of(width: int, files: tuple[FileRows, ...]) -> int:

@@ -25,11 +25,12 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 import snapdb
+from snapdb.arrays import Int64s
 from snapdb.errors import BindError, DatabaseError, InputError, ParseError
 from snapdb.loading import Batch
 from snapdb.sql import parse
 from snapdb.types import FeatureCacheStats
-from tests.support.inside.loading import FeaturePacks
+from tests.support.inside.loading import FeatureKey, FeaturePacks, FeatureRows, choose_rows
 from tests.support.places import ROOT
 from tests.support.streams import settles
 from tests.support.thoroughness import examples
@@ -114,6 +115,13 @@ def told(batch: Batch) -> str:
 
 def every(stream: Any) -> dict[tuple[int, int], str]:
     return {batch.index: told(batch) for batch in stream}
+
+
+def used(stream: snapdb.BatchStream) -> Any:
+    """The statistics of a stream's feature cache."""
+    stats = stream.cache_stats("FEATURES")
+    assert stats is not None
+    return stats
 
 
 KNOWN: dict[str, dict[tuple[int, int], str]] = {}
@@ -218,13 +226,11 @@ def test_a_cache_is_smaller_than_its_limit(db: snapdb.Database) -> None:
 def test_rows_with_the_most_visits_are_kept(db: snapdb.Database) -> None:
     """More rows are found in memory than if any rows of the same number were kept."""
     with Kept(db, "uniform", FORMS["hot"]), db.stream("SAMPLE USING uniform", threads=1) as stream:
-        first = iter(stream)
-        next(first)
-        assert settles(lambda: stream.cache_stats("FEATURES")["filled"] == stream.cache_stats("FEATURES")["rows"] > 0)
-        before = stream.cache_stats("FEATURES")
-        for _ in first:
-            pass
-        after = stream.cache_stats("FEATURES")
+        every(stream)
+        assert settles(lambda: used(stream)["filled"] == used(stream)["rows"] > 0)
+        before = used(stream)
+        every(stream)
+        after = used(stream)
     hits, misses = (after[name] - before[name] for name in ("hits", "misses"))
     assert hits / (hits + misses) > after["rows"] / 6000
 
@@ -266,20 +272,83 @@ def test_a_second_stream_takes_what_the_first_one_left(db: snapdb.Database) -> N
             assert all(told(batch) == expected[batch.index] for batch in other)
 
 
-def test_after_a_refresh_the_rows_are_the_new_ones(path: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def choices(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of rows of each choice that a cache makes."""
+    sizes: list[int] = []
+
+    def counted(*arguments: Any) -> dict[FeatureKey, Int64s]:
+        chosen = choose_rows(*arguments)
+        sizes.append(sum(rows.size for rows in chosen.values()))
+        return chosen
+
+    monkeypatch.setattr("snapdb.loading.feature_cache.choose_rows", counted)
+    return sizes
+
+
+@pytest.mark.parametrize("form", ["hot", "packs", "all"])
+@pytest.mark.parametrize("how", ["patched", "merged"])
+def test_after_a_refresh_the_rows_are_the_new_ones_and_unchanged_rows_stay_in_memory(
+    path: Path, tmp_path: Path, choices: list[int], form: str, how: str
+) -> None:
     shutil.copytree(path, tmp_path / "copy.snapdb")
     with snapdb.connect(tmp_path / "copy.snapdb") as db:
-        db.execute(f"CREATE CACHE kept ON SAMPLER uniform {FORMS['packs']}")
+        db.execute(f"CREATE CACHE kept ON SAMPLER uniform {FORMS[form]}")
         with db.stream("SAMPLE USING uniform", threads=1) as stream:
             every(stream)
-            db.execute("UPDATE person SET x = list_transform(x, lambda v: v + 1)::FLOAT[24] WHERE id % 50 = 0")
+            assert settles(lambda: used(stream)["filled"] == choices[0] > 0)
+            changed = "id % 50 = 0" if how == "patched" else "id % 4 = 0"
+            db.execute(f"UPDATE person SET x = list_transform(x, lambda v: v + 1)::FLOAT[24] WHERE {changed}")
             db.execute("REFRESH SNAPSHOT s")
             assert stream.renew()
             found = every(stream)
+            stats = used(stream)
+        if how == "patched":
+            assert len(choices) == 1, "the rows of the base are kept, and are not chosen again"
+            assert 0 < stats["rows"] <= choices[0]
+            assert stats["filled"] == stats["rows"]
+        else:
+            assert len(choices) == 2, "all files are new"
         db.execute("DROP CACHE kept")
         with db.stream("SAMPLE USING uniform") as stream:
             stream.set_epoch(1)
             assert found == every(stream)
+
+
+def test_the_next_stream_begins_with_the_rows_of_the_last_one(db: snapdb.Database, choices: list[int]) -> None:
+    with Kept(db, "uniform", FORMS["hot"]):
+        with db.stream("SAMPLE USING uniform", threads=1) as stream:
+            every(stream)
+            assert settles(lambda: used(stream)["filled"] == choices[0])
+        with db.stream("SAMPLE USING uniform", threads=1) as stream:
+            assert every(stream) == {i: t for i, t in plain(db, "uniform").items() if i[0] == 0}
+            stats = used(stream)
+        assert (len(choices), stats["rows"], stats["filled"]) == (1, choices[0], choices[0])
+        with db.stream("SAMPLE USING uniform SEEDS (SELECT id FROM person WHERE id < 9) AS person") as stream:
+            every(stream)
+            assert settles(lambda: len(choices) == 2)  # other seeds visit other rows
+
+
+def test_rows_that_were_not_loaded_are_not_left(db: snapdb.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of a cache that was closed while it was filled are used as far as they were loaded."""
+    expected = {i: t for i, t in plain(db, "uniform").items() if i[0] == 0}
+    take = FeatureRows.take
+    stopped = threading.Event()
+
+    def some(table: FeatureRows, first: int, stop: int, slab: Any) -> None:
+        if first >= 1000:
+            stopped.set()
+            raise OSError(errno.EIO, "the disk fails")
+        take(table, first, stop, slab)
+
+    with Kept(db, "uniform", FORMS["hot"]):
+        monkeypatch.setattr(FeatureRows, "take", some)
+        with warnings.catch_warnings(action="ignore"), db.stream("SAMPLE USING uniform", threads=1) as stream:
+            assert every(stream) == expected
+            assert stopped.wait(60)
+        monkeypatch.setattr(FeatureRows, "take", take)
+        with db.stream("SAMPLE USING uniform", threads=1) as stream:
+            assert every(stream) == expected
 
 
 def test_a_stream_with_packs_can_be_sent_to_another_process(db: snapdb.Database) -> None:
