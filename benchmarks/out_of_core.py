@@ -29,6 +29,7 @@ import snapdb
 from benchmarks.loading import database_of
 from benchmarks.machine import describe_machine
 from benchmarks.memory_group import forget, memory_group
+from benchmarks.out_of_core_loading import measured as loading
 from benchmarks.refresh_disk import FRUGAL
 from benchmarks.refresh_strategies import asked, run_apart
 from benchmarks.report import table
@@ -66,6 +67,14 @@ class Case:
     limit: int
     """MiB of the whole group."""
     variants: tuple[Variant, ...]
+    changed: bool = False
+    """Whether a refresh of the snapshot has changed 1 % of the feature rows."""
+
+    @property
+    def title(self) -> str:
+        """The heading of the case's table."""
+        after = ", after a refresh of 1 % of the rows" if self.changed else ""
+        return f"Fanouts {', '.join(map(str, self.fanouts))} under {self.limit:,} MiB{after}"
 
 
 MAPPED = Variant("mapped files", None, 10, 14)
@@ -105,23 +114,42 @@ CASES = (
         (10, 10),
         2000,
         (
-            Variant("mapped files, GraphSAGE", None, 4, 16, model=True),
+            Variant("mapped files, GraphSAGE", None, 4, 60, model=True),
             Variant(
-                "IN MEMORY '600MB' SPILL '4GB', GraphSAGE",
+                "IN MEMORY '600MB' SPILL '4GB', GraphSAGE, one epoch",
                 "FEATURES IN MEMORY '600MB' SPILL '4GB'",
-                60,
-                280,
+                0,
+                977,
                 model=True,
             ),
         ),
     ),
+    Case(
+        (10, 10),
+        1700,
+        (
+            MAPPED,
+            Variant("IN MEMORY '600MB'", "FEATURES IN MEMORY '600MB'", 50, 40),
+            Variant("IN MEMORY '600MB' SPILL '4GB'", "FEATURES IN MEMORY '600MB' SPILL '4GB'", 60, 400),
+        ),
+        changed=True,
+    ),
 )
+"""The last case changes the database, so it comes last."""
+
+CHANGE = """
+UPDATE node SET x = list_transform(x, lambda v: v + 1)::FLOAT[128] WHERE id % 100 = 0;
+REFRESH SNAPSHOT whole;
+"""
 
 
 def measured(rounds: int, *, quick: bool) -> list[dict[str, Any]]:
     """Return a row per case and variant: medians over the rounds."""
     path, rows = database_of(SIZE), []
     for case in CASES[:1] if quick else CASES:
+        if case.changed:
+            with snapdb.connect(path) as database:
+                database.script(CHANGE)
         found: dict[str, list[dict[str, Any]]] = {variant.name: [] for variant in case.variants}
         for turn in range(rounds):
             for variant in case.variants:
@@ -135,10 +163,11 @@ def measured(rounds: int, *, quick: bool) -> list[dict[str, Any]]:
                     one, _ = run_apart("out_of_core", wish, (*group.prefix, *FRUGAL))
                     found[variant.name].append({**one, "peak": group.peak})
                 print(case.fanouts, case.limit, variant.name, found[variant.name][-1], flush=True)
+        estimates = dict(foretold(case))
         for variant in case.variants:
             turns = found[variant.name]
             middle = {name: median(turn[name] for turn in turns) for name in turns[0] if name != "stats"}
-            common = {"fanouts": case.fanouts, "limit": case.limit, "variant": variant.name}
+            common = {"title": case.title, "variant": variant.name, "estimates": estimates.get(variant.name)}
             rows.append({**common, **middle, "stats": turns[-1]["stats"]})
     return rows
 
@@ -180,7 +209,8 @@ def main() -> None:
             read(next(batches))
         ready = time.perf_counter() - started
         before, clock, busy = _counted(), time.perf_counter(), time.process_time()
-        waits = _Waits(islice(batches, wish["batches"]))
+        segments = _Segments(stream)
+        waits = _Waits(islice(batches, wish["batches"]), segments.note)
         if wish["model"]:
             fit(GraphSAGE(features=128, classes=40, hidden=128, layers=2), waits, epochs=1)
             rows = 0
@@ -198,6 +228,7 @@ def main() -> None:
             "warm_seconds": ready,
             "epoch": stream.batches,
             "stats": dict(stream.cache_stats("FEATURES") or {}),
+            **segments.rates(),
         }
     print(json.dumps(found))
 
@@ -205,8 +236,8 @@ def main() -> None:
 class _Waits:
     """Batches, with the time for which the loop waits for them."""
 
-    def __init__(self, batches: Iterator[Batch]) -> None:
-        self._batches, self.seconds = batches, 0.0
+    def __init__(self, batches: Iterator[Batch], note: Callable[[], None]) -> None:
+        self._batches, self._note, self.seconds = batches, note, 0.0
 
     def __iter__(self) -> Iterator[Batch]:
         while True:
@@ -215,7 +246,35 @@ class _Waits:
             self.seconds += time.perf_counter() - began
             if batch is None:
                 return
+            self._note()
             yield batch
+
+
+class _Segments:
+    """The bytes read and written per batch over whole segments, by /proc/self/io."""
+
+    def __init__(self, stream: snapdb.BatchStream) -> None:
+        self._stream = stream
+        self._ends: list[tuple[int, dict[str, int]]] = []
+        """The number of packed batches and the counts at the end of each segment."""
+        self._seen = 0
+
+    def note(self) -> None:
+        """Record the counts if a segment has been packed since the last call."""
+        stats = self._stream.cache_stats("FEATURES") or {}
+        if stats.get("segments", 0) > self._seen:
+            self._seen = stats["segments"]
+            self._ends.append((stats["batches"], _counted()))
+
+    def rates(self) -> dict[str, float]:
+        """Return the bytes per batch, which are 0 if fewer than two segments ended."""
+        # The first segment is shorter than the others, and its sweep also fills the rows in memory.
+        ends = self._ends[1:]
+        batches = ends[-1][0] - ends[0][0] if len(ends) > 1 else 0
+        if not batches:
+            return {"segment_read": 0.0, "segment_written": 0.0}
+        read, written = (ends[-1][1][name] - ends[0][1][name] for name in ("read_bytes", "write_bytes"))
+        return {"segment_read": read / batches, "segment_written": written / batches}
 
 
 def _rows(batch: Batch) -> int:
@@ -271,10 +330,10 @@ def report(rows: list[dict[str, Any]], rounds: int) -> str:
         "filled. *Loop waits* is the share of an epoch's time for which training waits for batches.\n",
         machine + "\n",
     ]
-    for limit, fanouts in dict.fromkeys((row["limit"], tuple(row["fanouts"])) for row in rows):
-        some = [row for row in rows if (row["limit"], tuple(row["fanouts"])) == (limit, fanouts)]
+    for title in dict.fromkeys(row["title"] for row in rows):
+        some = [row for row in rows if row["title"] == title]
         base = next(row for row in some if row["variant"].startswith(MAPPED.name))
-        parts.append(f"## Fanouts {', '.join(map(str, fanouts))} under {limit:,} MiB\n")
+        parts.append(f"## {title}\n")
         heads = (
             *("variant", "ms per batch", "speed", "MB read", "MB written", "CPU ms", "CPU"),
             *("peak MiB", "warm, s", "cold rows", "batches per segment", "loop waits"),
@@ -304,6 +363,31 @@ def _line(row: dict[str, Any], base: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
+def estimated(rows: list[dict[str, Any]]) -> str:
+    """Return a table of what EXPLAIN estimates and what /proc/self/io counts, for packs over whole segments."""
+    lines = []
+    for row in rows:
+        if (numbers := row["estimates"]) is None:
+            continue
+        packs = "SPILL" in row["variant"]
+        read, written = (row[f"segment_{name}" if packs else name] for name in ("read", "written"))
+        estimates = (numbers["batch_read"], numbers["batch_written"])
+        ratio = f"{read / estimates[0]:.2f}" if read else ""
+        counted = (f"{read / 1e6:.1f}", ratio, f"{written / 1e6:.1f}") if read else ("", "", "")
+        lines.append(
+            (
+                row["title"],
+                row["variant"],
+                f"{estimates[0] / 1e6:.1f}",
+                *counted[:2],
+                f"{estimates[1] / 1e6:.1f}",
+                counted[2],
+            )
+        )
+    heads = ("case", "cache", "MB read", "counted", "ratio", "MB written", "counted")
+    return table(heads, lines)
+
+
 def accuracy(scores: list[dict[str, Any]]) -> str:
     """Return the section on models that are trained with features stored as int8."""
     found: dict[tuple[str, str, str], list[float]] = {}
@@ -321,36 +405,9 @@ def run() -> None:
     parser.add_argument("--quick", action="store_true", help="only the first case")
     options = parser.parse_args()
     rows = measured(options.rounds, quick=options.quick)
-    said = []
-    for case in CASES[:1] if options.quick else CASES:
-        found = {row["variant"]: row for row in rows if (row["limit"], row["fanouts"]) == (case.limit, case.fanouts)}
-        for name, numbers in foretold(case):
-            row = found[name]
-            said.append(
-                (
-                    ", ".join(map(str, case.fanouts)),
-                    f"{case.limit:,}",
-                    name,
-                    f"{numbers['batch_read'] / 1e6:.1f}",
-                    f"{row['read'] / 1e6:.1f}",
-                    f"{row['read'] / numbers['batch_read']:.2f}",
-                    f"{numbers['batch_written'] / 1e6:.1f}",
-                    f"{row['written'] / 1e6:.1f}",
-                )
-            )
-    heads = (
-        "fanouts",
-        "MiB",
-        "cache",
-        "EXPLAIN: MB read",
-        "/proc/self/io",
-        "ratio",
-        "EXPLAIN: MB written",
-        "/proc/self/io",
-    )
-    estimates = "\n## What EXPLAIN estimates\n\n" + table(heads, said)
+    estimates = "\n## What EXPLAIN estimates\n\n" + estimated(rows)
     scores, _ = run_apart("stored_accuracy", {"seeds": 5})
-    PAGE.write_text(report(rows, options.rounds) + estimates + accuracy(scores))
+    PAGE.write_text(report(rows, options.rounds) + estimates + loading() + accuracy(scores))
     print(PAGE.read_text())
 
 

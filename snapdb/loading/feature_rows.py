@@ -156,13 +156,14 @@ class FeatureRows:
         self.width = int(np.prod(self._shape, dtype=np.int64)) * self._dtype.itemsize
         """The size of a row in bytes."""
         self.files = tuple(_open_files(feature.arrays))
-        self.rows = sum(array.shape[0] for array in feature.arrays)
+        self.rows: int = sum(array.shape[0] for array in feature.arrays)
         """The number of rows in the files."""
         self._blank = np.ascontiguousarray(feature.blank).reshape(-1).view(np.uint8)
         self.kept: Overlay = NOTHING
         """The rows to keep in memory."""
         self._memory = np.empty(0, np.uint8)
-        self._chosen = self._filled = 0
+        self._chosen = 0
+        self._filled = 0
         self._pages = _pages_of(self.width, self.files)
 
     @property
@@ -186,11 +187,11 @@ class FeatureRows:
             if mine != theirs:
                 break
             same = mine[-1]
-        return int(min(same, left.filled))
+        return min(same, left.filled)
 
     def bytes_with(self, left: KeptRows) -> int:
         """Return `bytes` after `inherit`."""
-        return left.memory.nbytes + 2 * 8 * -(-self.rows // 64)
+        return int(left.memory.nbytes) + 2 * 8 * -(-self.rows // 64)
 
     def inherit(self, left: KeptRows) -> int:
         """Keep the rows of a closed table that are also rows of this one. Returns their number."""
