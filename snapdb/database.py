@@ -26,8 +26,9 @@ from snapdb.execute.session import DatabaseSession, ExecutionContext
 from snapdb.plan import Plan
 from snapdb.plan.plan import Rule
 from snapdb.plan.queries import Parameters
+from snapdb.remote import attach, cache_dir, is_url
 from snapdb.sql import parse, parse_one
-from snapdb.sql.syntax import Statement
+from snapdb.sql.syntax import Statement, bytes_of
 from snapdb.sql_engine import absolute_paths
 from snapdb.sql_engine.sources import as_source
 from snapdb.storage.disk import Disk
@@ -46,12 +47,15 @@ def connect(
     verify: bool = False,
     threads: int | None = None,
     folders: Sequence[str | Path] | None = None,
+    cache: str | Path | None = None,
+    cache_size: int | str | None = None,
 ) -> Database:
     """Open the database directory at `path`, and create it if it does not exist.
 
     Args:
-        path: The database directory, whose parent directory must exist. If None, a temporary database is created. It is
-            removed when it is closed.
+        path: The database directory, whose parent directory must exist, or the URL of a published database, such as
+            "s3://bucket/shop", which is opened read-only. If None, a temporary database is created. It is removed when
+            it is closed.
         read_only: Never write to the database. COPY … TO can still write files elsewhere, subject to `folders`.
         verify: Check the SHA-256 digest of every file first. This reads all files.
         threads: The number of threads for queries, builds and streams. Defaults to one per core. It never affects
@@ -59,6 +63,10 @@ def connect(
         folders: The only directories and files, besides the database itself, that statements may read and write. A
             directory that does not exist yet must end with a slash. By default, statements can access everything that
             the process can access.
+        cache: For a URL: the directory for files that are fetched. Processes can share it. Defaults to $SNAPDB_CACHE,
+            or to snapdb in the user's cache directory.
+        cache_size: For a URL: the maximum size of these files in bytes, or as text such as "500GB". The least recently
+            used files are removed. By default, there is no limit.
 
     Returns:
         The open database. Close it, or use it as a context manager.
@@ -73,7 +81,15 @@ def connect(
         ...     db.execute("SELECT 6 * 7 AS answer").fetchone()
         (42,)
     """
-    return Database(path, read_only=read_only, verify=verify, threads=threads, folders=absolute_paths(folders))
+    return Database(
+        path,
+        read_only=read_only,
+        verify=verify,
+        threads=threads,
+        folders=absolute_paths(folders),
+        cache=cache,
+        cache_size=cache_size,
+    )
 
 
 @document_attributes
@@ -113,6 +129,8 @@ class Database:
         folders: Sequence[str | Path] | None = None,
         rules: Sequence[Rule] | None = None,
         disk: Disk | None = None,
+        cache: str | Path | None = None,
+        cache_size: int | str | None = None,
     ) -> None:
         """Open a database. Programs call `snapdb.connect` instead.
 
@@ -125,11 +143,19 @@ class Database:
             rules: The optimizer rules, or None for all of them. Omitting rules makes statements slower, but does not
                 change results.
             disk: The object that performs all file operations. Tests pass one that fails.
+            cache: See `connect`.
+            cache_size: See `connect`.
         """
         if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
             raise ValueError(f"threads must be 1 or more, or None for all cores, found {threads!r}")
         self.temporary = path is None
-        own = Path(tempfile.mkdtemp(prefix="snapdb-")) if path is None else Path(path)
+        if isinstance(path, str) and is_url(path):
+            place = cache_dir() if cache is None else Path(cache).absolute()
+            own, read_only = attach(path, place, bytes_of("cache_size", cache_size)).root, True
+        elif cache is not None or cache_size is not None:
+            raise ValueError(f"cache and cache_size apply only to URLs such as 's3://bucket/shop', found {path!r}")
+        else:
+            own = Path(tempfile.mkdtemp(prefix="snapdb-")) if path is None else Path(path)
         self._process = os.getpid()
         # This also runs at exit, so that no temporary database is left behind if the program does not close it.
         self._remove = weakref.finalize(self, _remove, own, self._process) if self.temporary else None
@@ -324,6 +350,22 @@ class Database:
             params=params,
             follow=follow,
         )
+
+    @brief_traceback
+    def renew(self) -> bool:
+        """Switch a database that was opened by URL to the newest generation that has been published.
+
+        Streams with `follow=True` do this between epochs, and `wait_for` while it waits. Open streams and results keep
+        the generation with which they were opened.
+
+        Returns:
+            Whether there was a newer generation.
+
+        Raises:
+            BindError: The database was not opened by URL.
+            SnapdbError: The generation cannot be fetched. The database is unchanged.
+        """
+        return self._session.renew()
 
     @brief_traceback
     def wait_for(

@@ -166,7 +166,7 @@ for command in COMMANDS:
 def _run(
     ctx: click.Context,
     *,
-    database: Path | None,
+    database: Path | str | None,
     texts: Sequence[str],
     files: Sequence[Path],
     given: Sequence[str],
@@ -194,11 +194,13 @@ def _run(
     return worse(code, call("commands.batch.run", database, steps, diagnostics, settings))
 
 
-def _check_database(ctx: click.Context, database: Path | None, read_only: bool) -> None:
+def _check_database(ctx: click.Context, database: Path | str | None, read_only: bool) -> None:
     """Raise UsageError for likely mistakes, because a misspelt or misplaced command must not create a database."""
     if database is None:
         if read_only:
             raise click.UsageError("--read-only requires a database", ctx)
+        return
+    if isinstance(database, str):  # the URL of a published database
         return
     group = ctx.command
     assert isinstance(group, click.Group)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from snapdb.storage.cache_reports import CacheReport, CacheReports
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.catalog_db.task_rows import LeaderLease, RunRows, TaskRows
+from snapdb.storage.publication_records import PublicationRecords
 from snapdb.storage.tables.commit import now
 from snapdb.types import Cache, CacheStats, EdgeElement, Properties, Schedule, Snapshot, TimeUnit, VertexElement
 
@@ -274,6 +276,16 @@ def _caches(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
         yield *definition, *numbers, None if features else generation, streams, moment(c.created)
 
 
+_PUBLICATIONS = fields("""
+    url VARCHAR, generation BIGINT, version BIGINT, published TIMESTAMPTZ, files BIGINT, bytes BIGINT
+""")
+
+
+def _publications(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
+    for url, p in sorted(PublicationRecords.read(catalog_db.db_dir).by_url.items()):
+        yield url, p.generation, p.version, datetime.fromisoformat(p.published), p.files, p.bytes
+
+
 def cache_status(db_dir: DatabaseDir, cache: Cache) -> _CacheStatus:
     """Return the status of a cache, from the reports of its streams."""
     reports = CacheReports(db_dir).read(cache.id)
@@ -458,6 +470,7 @@ SYSTEM_TABLES: Mapping[str, _SystemTable] = {
     "snapshots": _SystemTable(_SNAPSHOTS, _snapshots),
     "samplers": _SystemTable(_SAMPLERS, _samplers),
     "caches": _SystemTable(_CACHES, _caches),
+    "publications": _SystemTable(_PUBLICATIONS, _publications),
     "tasks": _SystemTable(_TASKS, _tasks),
     "task_runs": _SystemTable(_TASK_RUNS, _task_runs),
     "leader": _SystemTable(_LEADER, _leader),

@@ -13,10 +13,11 @@ import pyarrow as pa
 from snapdb.catalog import Catalog, load
 from snapdb.catalog.state import VersionHistory, moment
 from snapdb.catalog.system_tables import MOMENT, listing
-from snapdb.errors import CommitConflict, InputError, LockedError
+from snapdb.errors import CommitConflict, DatabaseError, InputError, LockedError
 from snapdb.execute.results import Outcome, Rows
 from snapdb.execute.session import ExecutionContext
 from snapdb.plan.maintenance import BackupPlan, CheckPlan, ExpirePlan, RetainPlan, SetRetentionPlan, VacuumPlan
+from snapdb.remote import attachment_of
 from snapdb.schedule import kept
 from snapdb.sql_engine import quote_odd
 from snapdb.storage.catalog_db.codec import encode
@@ -25,6 +26,7 @@ from snapdb.storage.check.backup import back_up
 from snapdb.storage.check.catalog import Problem
 from snapdb.storage.check.database import Checked, check_database
 from snapdb.storage.gc import DEFAULT_GRACE, remove_unused_artifacts, vacuum_database
+from snapdb.storage.publications import check_publication
 from snapdb.storage.tables.commit import now
 from snapdb.types import Retention, Snapshot
 from snapdb.types.text import counted, size_words
@@ -61,14 +63,19 @@ class _Expired(NamedTuple):
 
 def check(plan: CheckPlan, context: ExecutionContext) -> Rows:
     """Run CHECK DATABASE: read every file, and return one row per problem."""
-    problems, checked = run_check(context.store.catalog_db, context.step)
+    problems, checked = run_check(context.store.catalog_db, context.step)  # reads every object of an attached copy
     yield listing(PROBLEMS, problems)
     return None if problems else Outcome(intact(checked))
 
 
 def run_check(catalog_db: CatalogDb, report: Callable[[str, float | None], None]) -> tuple[list[Problem], Checked]:
     """Return the problems of a database and the files that were read. The caller must hold the table lock."""
-    checking, problems = check_database(catalog_db, report), []
+    attached = attachment_of(catalog_db.db_dir.path)
+    if attached is not None:
+        checking = check_publication(attached.store, attached.head, report)
+    else:
+        checking = check_database(catalog_db, report)
+    problems: list[Problem] = []
     while True:
         try:
             problems.append(next(checking))
@@ -95,6 +102,11 @@ def backup(plan: BackupPlan, context: ExecutionContext) -> Rows:
     """Run BACKUP DATABASE TO: copy the catalog, link or copy every file, and verify all files by reading them."""
     yield from ()
     target = Path(os.path.abspath(os.path.expanduser(plan.path)))
+    if (url := context.store.db_dir.url) is not None:
+        raise DatabaseError(
+            f"{url} is a published database, of which only some files are here; back up the database that publishes it",
+            code="read-only-remote",
+        )
     try:
         context.store.sql_engine.check_folder(target)
         done = back_up(context.store.catalog_db, target, link=not plan.copies, report=context.step)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from snapdb import schedule
 from snapdb.builders.context import BuildContext, Progress
 from snapdb.catalog import Catalog, load
-from snapdb.errors import SnapdbError
+from snapdb.errors import BindError, SnapdbError
 from snapdb.execute.results import Outcome, Result, Rows
 from snapdb.execute.transactions import Review, TransactionManager, diagnose_corruption, retry_if_replaced
 from snapdb.kernels import buffers
@@ -25,6 +25,7 @@ from snapdb.plan.plan import NothingPlan, QueryPlan, Rule
 from snapdb.plan.planner import operator_of
 from snapdb.plan.queries import Parameters
 from snapdb.plan.scope import BindContext
+from snapdb.remote import attach, attachment_of
 from snapdb.sql.syntax import Statement
 from snapdb.sql_engine import SqlEngine
 from snapdb.storage import check
@@ -126,7 +127,8 @@ class DatabaseSession:
         catalog_db = CatalogDb(db_dir)
         if verify:
             check.verify_files(catalog_db)
-        self.store = Store(db_dir, catalog_db, SqlEngine(db_dir.path, threads, folders), db_dir.disk)
+        sql_engine = SqlEngine(db_dir.path, threads, folders, attached=db_dir.url is not None)
+        self.store = Store(db_dir, catalog_db, sql_engine, db_dir.disk)
         self.transactions = TransactionManager(self.store)
         self.sources: dict[str, Any] = {}
         """Registered data by name."""
@@ -184,7 +186,8 @@ class DatabaseSession:
     def check_allowed(self, plan: Plan, statement: Statement) -> None:
         """Raise an error if the plan is not allowed because the database is read-only or a transaction is open."""
         in_transaction = self.transactions.state != "idle"
-        plan.check_allowed(statement, read_only=self.store.db_dir.read_only, in_transaction=in_transaction)
+        db_dir = self.store.db_dir
+        plan.check_allowed(statement, read_only=db_dir.read_only, url=db_dir.url, in_transaction=in_transaction)
 
     @contextmanager
     def reading(self, params: Parameters = None, *, committed: bool = False) -> Iterator[ExecutionContext]:
@@ -223,6 +226,33 @@ class DatabaseSession:
             self._rules,
             self.threads,
         )
+
+    def renew(self) -> bool:
+        """Switch an attached database to the newest generation. Returns whether there is a newer one.
+
+        Streams and results that are open keep the generation with which they were opened.
+
+        Raises:
+            BindError: The database is not an attached copy.
+            SnapdbError: The generation cannot be fetched. The database is unchanged.
+        """
+        db_dir = self.store.db_dir
+        attachment = attachment_of(db_dir.path)
+        if attachment is None:
+            raise BindError(
+                f"{db_dir.path} is not a copy of a published database, so it always shows the newest version; "
+                "connect to a URL, as in s3://bucket/shop",
+                code="not-attached",
+            )
+        newest = attach(attachment.url, attachment.root.parent.parent, attachment.size)
+        if newest.head.generation == attachment.head.generation:
+            return False
+        catalog_db = CatalogDb(open_db_dir(newest.root, read_only=True, disk=db_dir.disk))
+        before, self.store = self.store, self.store._replace(db_dir=catalog_db.db_dir, catalog_db=catalog_db)
+        self.transactions = TransactionManager(self.store)
+        self._head = None
+        before.catalog_db.close()
+        return True
 
     def catalog(self) -> Catalog:
         """Return the catalog, including the changes of an open transaction."""

@@ -63,7 +63,12 @@ class _TableKeys:
         names = [c.name for c in self.id_map.columns]
         # Close the engine here. If the garbage collector closed it later, a DataLoader worker that was forked in the
         # meantime would crash.
-        with closing(SqlEngine(root)) as sql_engine, raise_if_replaced(root), sql_engine.session() as session:
+        attached = self.db_dir.url is not None
+        with (
+            closing(SqlEngine(root, attached=attached)) as sql_engine,
+            raise_if_replaced(root),
+            sql_engine.session() as session,
+        ):
             table = session.table(f"SELECT * EXCLUDE (dense) FROM ({source}) ORDER BY dense").combine_chunks()
         columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in table.columns]
         return columns[0] if len(names) == 1 else pa.StructArray.from_arrays(columns, names)
@@ -82,17 +87,27 @@ class _DeferredErrors(Mapping[str, _V]):
     (True, 49)
     """
 
-    def __init__(self, openers: Mapping[str, Callable[[], _V]]) -> None:
-        """Call the openers. They must be picklable if the mapping is sent to DataLoader workers."""
-        # An open file survives the removal of its directory, so a stream remains usable after its snapshot is dropped.
-        self._openers = dict(openers)
+    def __init__(self, openers: Mapping[str, Callable[[], _V]], *, fetched: bool = False) -> None:
+        """Call the openers. They must be picklable if the mapping is sent to DataLoader workers.
+
+        Args:
+            openers: Name → a function that returns the value.
+            fetched: Whether to call each opener only on access, because it would fetch a file.
+        """
+        self._openers, self._fetched = dict(openers), fetched
         self._opened: dict[str, _V] = {}
-        for name, opener in self._openers.items():
+        # An open file survives the removal of its directory, so a stream remains usable after its snapshot is dropped.
+        for name, opener in () if fetched else self._openers.items():
             with suppress(DatabaseError):
                 self._opened[name] = opener()
 
     def __getitem__(self, name: str) -> _V:
-        return self._opened[name] if name in self._opened else self._openers[name]()
+        if name in self._opened:
+            return self._opened[name]
+        value = self._openers[name]()
+        if self._fetched:
+            self._opened[name] = value
+        return value
 
     def __contains__(self, name: object) -> bool:
         return name in self._openers
@@ -105,7 +120,7 @@ class _DeferredErrors(Mapping[str, _V]):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the mapping without the opened values, because the other process maps the files itself."""
-        return _DeferredErrors, (self._openers,)
+        return partial(_DeferredErrors, fetched=self._fetched), (self._openers,)
 
 
 def open_snapshot(
@@ -218,7 +233,8 @@ def _view(
                 v.name: partial(open_target, db_dir.path / v.features, _path(db_dir, v.patch))
                 for v in layout.vertices
                 if v.target and v.features and opens(v.name)
-            }
+            },
+            fetched=db_dir.url is not None,
         ),
         keys=keys,
         lineage={**_snapshot_lineage(snapshot, db_dir), **codings(db_dir, snapshot.graph, layout)},
@@ -255,7 +271,8 @@ def _edge_features(db_dir: DatabaseDir, edge: EdgeLayout) -> Mapping[str, Featur
     if edge.features is None:
         return {}
     paths = db_dir.path / edge.features, _path(db_dir, edge.feature_patch)
-    return _DeferredErrors({name: partial(open_feature, *paths, name) for name in edge.feature_names})
+    openers = {name: partial(open_feature, *paths, name) for name in edge.feature_names}
+    return _DeferredErrors(openers, fetched=db_dir.url is not None)
 
 
 def _path(db_dir: DatabaseDir, directory: str | None) -> Path | None:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from snapdb.catalog.state import VersionHistory
-from snapdb.errors import BindError, Span
+from snapdb.errors import BindError, InputError, Span
 from snapdb.plan.names import find_named
 from snapdb.plan.plan import Plan, PlanFamily, PlanNode
 from snapdb.plan.scope import BindContext
 from snapdb.plan.times import spelled
+from snapdb.remote import check_url
 from snapdb.sql.maintenance import (
     BackupDatabase,
     CheckDatabase,
@@ -67,6 +68,23 @@ class VacuumPlan(Plan):
 
     def describe(self) -> PlanNode:
         return PlanNode("Vacuum", "every table" if self.table is None else self.table.name)
+
+
+@dataclass(frozen=True, slots=True)
+class VacuumPublicationPlan(Plan):
+    """VACUUM 'url': remove the objects of a publication that no kept generation lists."""
+
+    url: str
+    span: Span
+    grace: int
+    """The time in microseconds for which such an object is kept."""
+    dry_run: bool
+
+    def is_read(self) -> bool:
+        return self.dry_run
+
+    def describe(self) -> PlanNode:
+        return PlanNode("VacuumPublication", self.url)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,13 +248,21 @@ def _bind_backup(statement: BackupDatabase, context: BindContext) -> BackupPlan:
     return BackupPlan(statement.path, statement.path_span, statement.copies)
 
 
-def _bind_vacuum(statement: Vacuum, context: BindContext) -> VacuumPlan:
-    """Bind the tables to vacuum, and the time for which unreferenced files are kept."""
+def _bind_vacuum(statement: Vacuum, context: BindContext) -> VacuumPlan | VacuumPublicationPlan:
+    """Bind the tables or the publication to vacuum, and the time for which unreferenced files are kept."""
     table = None if statement.table is None else _vacuumed(statement.table, context)
-    grace = _HOUR if statement.retain is None else context.duration(statement.retain)
+    default = _HOUR if statement.url is None else 24 * _HOUR
+    grace = default if statement.retain is None else context.duration(statement.retain)
     if grace < 0:
         assert statement.retain is not None
         raise BindError("the interval of RETAIN must not be negative", span=statement.retain.span, code="out-of-range")
+    if statement.url is not None:
+        try:
+            url = check_url(statement.url.value)
+        except InputError as error:
+            error.span = statement.url.span
+            raise
+        return VacuumPublicationPlan(url, statement.url.span, grace, statement.dry_run)
     return VacuumPlan(table, grace, statement.dry_run)
 
 
@@ -264,6 +290,7 @@ FAMILY = PlanFamily(
         CheckPlan: "snapdb.execute.maintenance:check",
         BackupPlan: "snapdb.execute.maintenance:backup",
         VacuumPlan: "snapdb.execute.maintenance:vacuum",
+        VacuumPublicationPlan: "snapdb.execute.publications:vacuum_publication",
         ExpirePlan: "snapdb.execute.maintenance:expire_snapshots",
         RetainPlan: "snapdb.execute.maintenance:expire_snapshots",
         SetRetentionPlan: "snapdb.execute.maintenance:set_retention",

@@ -92,13 +92,23 @@ class Plan(ABC):
         """Return whether this plan is allowed between BEGIN and COMMIT."""
         return self.transactional
 
-    def check_allowed(self, statement: Statement, *, read_only: bool, in_transaction: bool) -> None:
+    def check_allowed(
+        self, statement: Statement, *, read_only: bool, in_transaction: bool, url: str | None = None
+    ) -> None:
         """Raise an error unless the plan may run.
 
         Raises:
             BindError: A transaction is open, and the statement is not allowed in it.
-            DatabaseError: The plan writes, and the database is open read-only.
+            DatabaseError: The plan writes, and the database is open read-only, or is a copy of the one published at
+                `url`.
         """
+        if url is not None and not self.is_read():
+            raise DatabaseError(
+                f"{url} is a published database, which is read-only; write to the database that publishes it",
+                span=statement.span,
+                text=statement.source,
+                code="read-only-remote",
+            )
         if read_only and not self.is_read():
             raise DatabaseError(
                 "the database was opened read-only; open it without read_only (--read-only)",

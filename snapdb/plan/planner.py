@@ -25,6 +25,7 @@ FAMILIES = (
     "show",
     "explain",
     "maintenance",
+    "publications",
 )
 _SHARED_OPERATORS: dict[type[Plan], str] = {
     QueryPlan: "snapdb.execute.session:query",

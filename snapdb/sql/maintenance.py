@@ -12,6 +12,7 @@ from snapdb.sql.syntax import (
     Leaf,
     Name,
     Place,
+    Spanned,
     SqlFragment,
     Statement,
     Tree,
@@ -58,16 +59,20 @@ class BackupDatabase(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Vacuum(Statement):
-    """VACUUM [table] [RETAIN interval] [DRY RUN]."""
+    """VACUUM [table | 'url'] [RETAIN interval] [DRY RUN]."""
 
     table: Name | None
     """The table, or None for all tables."""
+    url: Spanned[str] | None
+    """The publication to vacuum instead of the database, or None."""
     retain: SqlFragment | None
     dry_run: bool
 
     def to_sql(self) -> str:
-        table = None if self.table is None else print_name(self.table)
-        return print_statement("VACUUM", table, print_fragment("RETAIN", self.retain), self.dry_run and "DRY RUN")
+        what = None if self.table is None else print_name(self.table)
+        if self.url is not None:
+            what = print_string(self.url.value)
+        return print_statement("VACUUM", what, print_fragment("RETAIN", self.retain), self.dry_run and "DRY RUN")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +150,10 @@ def _backup(tree: Tree, place: Place) -> BackupDatabase:
 
 
 def _vacuum(tree: Tree, place: Place) -> Vacuum:
-    table = [name(leaf) for leaf in leaves(tree)]
-    kept, dry_run = part(tree, "retain"), has(tree, "dry_run")
-    return Vacuum(*place, table=table[0] if table else None, retain=kept, dry_run=dry_run)
+    what = next(iter(leaves(tree)), None)
+    table = None if what is None or what.type == "STRING" else name(what)
+    url = Spanned(string(what), span_of(what)) if what is not None and what.type == "STRING" else None
+    return Vacuum(*place, table=table, url=url, retain=part(tree, "retain"), dry_run=has(tree, "dry_run"))
 
 
 def _set_retention(tree: Tree, place: Place) -> SetRetention:

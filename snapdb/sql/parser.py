@@ -34,6 +34,7 @@ FAMILIES = (
     "versions",
     "caches",
     "maintenance",
+    "publications",
     "tasks",
     "exports",
     "show",

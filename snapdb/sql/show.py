@@ -30,7 +30,17 @@ _Described = Literal["TABLE", "GRAPH", "SNAPSHOT", "SAMPLER", "CACHE", "TASK"]
 """The kinds of objects that DESCRIBE accepts."""
 
 Shown = Literal[
-    "TABLES", "COLUMNS", "GRAPHS", "SNAPSHOTS", "SAMPLERS", "TAGS", "VERSIONS", "CACHES", "TASKS", "TASK RUNS"
+    "TABLES",
+    "COLUMNS",
+    "GRAPHS",
+    "SNAPSHOTS",
+    "SAMPLERS",
+    "TAGS",
+    "VERSIONS",
+    "CACHES",
+    "TASKS",
+    "TASK RUNS",
+    "PUBLICATIONS",
 ]
 """The lists that SHOW accepts."""
 
@@ -149,6 +159,7 @@ _SHOWN = (
     "CACHES",
     "TASKS",
     "TASK RUNS",
+    "PUBLICATIONS",
 )
 
 _SHOWN_FIRST = frozenset(words.split()[0] for words in _SHOWN)

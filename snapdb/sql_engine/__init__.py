@@ -1,5 +1,6 @@
 """The SQL engine: DuckDB, which only this package imports. Runs queries over Parquet, and maps types and errors."""
 
+from snapdb.sql_engine.attached import files_in
 from snapdb.sql_engine.engine import Conjunct, Parameters, SqlEngine, SqlSession
 from snapdb.sql_engine.sources import (
     Names,
@@ -39,6 +40,7 @@ __all__ = [
     "default_value",
     "deleted_rows",
     "file_literal",
+    "files_in",
     "files_literal",
     "is_hidden",
     "is_plain",

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from snapdb.errors import BindError, InputError, ParseError, QueryError
 from snapdb.memory import usable_memory
+from snapdb.sql_engine.attached import provide_metadata, provide_scanned
 from snapdb.sql_engine.duckdb_errors import Place, translated
 from snapdb.sql_engine.sources import Folders, Names, text_literal
 from snapdb.sql_engine.tables import create_bitmap_function
@@ -100,7 +101,14 @@ class _Namespace(NamedTuple):
 class SqlEngine:
     """DuckDB in memory. It stores no data. Sessions read Parquet files through views that are created for them."""
 
-    def __init__(self, own: Path, threads: int | None = None, folders: Sequence[str | Path] | None = None) -> None:
+    def __init__(
+        self,
+        own: Path,
+        threads: int | None = None,
+        folders: Sequence[str | Path] | None = None,
+        *,
+        attached: bool = False,
+    ) -> None:
         """Open the engine.
 
         Args:
@@ -108,8 +116,10 @@ class SqlEngine:
             threads: The maximum number of threads, or None for one per core.
             folders: Absolute paths of the directories and files that can be read and written in addition to those of
                 the tables, or None for no restriction.
+            attached: Whether the database is an attached copy, whose files are fetched when a query reads them.
         """
         self._own = str(own)
+        self._attached = attached
         self._folders = None if folders is None else Folders.of(own, folders)
         # Spilled data is written to the database directory instead of the user's working directory.
         room = own if os.access(own, os.W_OK) else Path(tempfile.gettempdir())
@@ -165,9 +175,12 @@ class SqlEngine:
             with translated(space, "", 0, place, self._own):  # creating a view reads the headers of its files
                 for name, source in names.sources.items():
                     cursor.register(name, source)
+                if self._attached:
+                    provide_metadata(views)
                 for statement in views if namespace.views != views else ():
                     cursor.execute(statement)
-            yield SqlSession(cursor, space, place, self._own, self.stopped, partial(self._abandon, cursor))
+            fetched = views if self._attached else None
+            yield SqlSession(cursor, space, place, self._own, self.stopped, partial(self._abandon, cursor), fetched)
             kept = not names.sources and (names.lasting or not names.statements)
         finally:
             self._release(namespace._replace(views=views), kept)
@@ -292,6 +305,8 @@ class SqlSession:
     stopped: threading.Event
     """Set by a stop request."""
     abandon: Callable[[], None]
+    attached: tuple[str, ...] | None = None
+    """The statements that created the views, if the files of queries have to be fetched first, or None."""
 
     def check_stopped(self) -> None:
         """Raise QueryError with code 'interrupted' after a stop request, which a later query would otherwise ignore."""
@@ -364,6 +379,7 @@ class SqlSession:
 
     def write(self, before: str, query: str, after: str, parameters: Parameters = None) -> int:
         """Run a COPY … TO, and return the number of rows written. The spans of errors refer to `query`."""
+        self._provide(before + query + after, parameters)
         with self._reading(before, query):
             rows = _run_apart(self.cursor, before + query + after, parameters, self.stopped, self.abandon)
             return int(rows[0][0])
@@ -388,7 +404,19 @@ class SqlSession:
             done.set()
             watcher.join()
 
+    def _provide(self, query: str, parameters: Parameters) -> None:
+        """Fetch what the query reads, if the database is an attached copy."""
+        if self.attached is None:
+            return
+        texts = (query, *self.attached)
+        provide_metadata(texts)
+        with suppress(duckdb.Error):  # the query itself raises the error, with its position
+            self.cursor.execute(f"EXPLAIN (FORMAT json) {query}", parameters)
+            ((_, plan),) = self.cursor.fetchall()
+            provide_scanned(texts, plan)
+
     def _relation(self, query: str, parameters: Parameters) -> duckdb.DuckDBPyRelation:
+        self._provide(query, parameters)
         try:
             return self.cursor.sql(query, **_bound(parameters))
         except duckdb.Error:
@@ -404,6 +432,7 @@ class SqlSession:
                 return None
 
     def _fetch(self, before: str, query: str, after: str, parameters: Parameters) -> list[tuple[Any, ...]]:
+        self._provide(before + query + after, parameters)
         with self._reading(before, query):
             self.cursor.execute(before + query + after, parameters)
             if self.cursor.description is None:

@@ -19,6 +19,7 @@ import numpy as np
 from snapdb.arrays import Array
 from snapdb.errors import CorruptError, DatabaseError, FormatError, InputError
 from snapdb.release import __version__
+from snapdb.remote import provide
 from snapdb.storage.array_files import drop_cached_pages, prefer_huge_pages
 from snapdb.storage.disk import Disk, hash_file, hidden_beside, unwritten
 
@@ -111,6 +112,7 @@ class PublishedDir:
             CorruptError: The manifest cannot be read, or names a file outside the directory.
         """
         path = self.path / MANIFEST
+        provide(path)
         try:
             manifest: Metadata = _unsealed(json.loads(path.read_text()))
             names = [str(name) for name, entry in manifest["files"].items() if int(entry["bytes"]) >= 0]
@@ -139,6 +141,7 @@ class PublishedDir:
                 f"{self.path / MANIFEST} is damaged: {name} is not listed; create the snapshot again",
                 code="damaged-snapshot",
             )
+        provide(path)
         # Only the size is checked: hashing gigabytes would make opening a snapshot slow. CHECK DATABASE compares the
         # hashes.
         size = int(self.manifest["files"][name]["bytes"])
@@ -178,6 +181,7 @@ def map_array(path: Path) -> Array:
         CorruptError: The header of the file cannot be read.
         DatabaseError: The process is not allowed to read the file, or it is out of memory or file descriptors.
     """
+    provide(path)
     try:
         array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
     # numpy evaluates the header as a Python literal, which can raise any exception for damaged bytes.
@@ -222,6 +226,7 @@ def parse_manifest(directory: Path) -> _ParsedManifest:
         CorruptError: The file cannot be read, or is not a manifest.
     """
     path = directory / MANIFEST
+    provide(path)
     try:
         manifest: Metadata = _unsealed(json.loads(path.read_bytes()))
         files = {str(name): (int(e["bytes"]), str(e["sha256"])) for name, e in manifest["files"].items()}

@@ -55,6 +55,7 @@ from tests.support.inside.sql import (
     MethodClause,
     Name,
     PropertiesClause,
+    Publish,
     Query,
     RefreshCache,
     RefreshClause,
@@ -509,7 +510,18 @@ details = st.sampled_from(["SUMMARY", "ROWS", "FEATURES"])
 diff_table = _tree(DiffTable, table=names, start=bounds, stop=_maybe(bounds))
 diff_graph = _tree(DiffGraph, graph=names, start=bounds, stop=_maybe(bounds), detail=details)
 diff_snapshot = _tree(DiffSnapshot, after=names, before=names, detail=details)
-vacuum = _tree(Vacuum, table=_maybe(names), retain=_maybe(_island(["INTERVAL '7 days'", "INTERVAL (1) days"])))
+kept_for = _maybe(_island(["INTERVAL '7 days'", "INTERVAL (1) days"]))
+vacuum = st.one_of(
+    _tree(Vacuum, table=_maybe(names), url=st.none(), retain=kept_for),
+    _tree(Vacuum, table=st.none(), url=_clause(texts), retain=kept_for),
+)
+publish = _tree(
+    Publish,
+    snapshots=st.lists(names, max_size=3).map(tuple),
+    url=texts,
+    tables=st.sampled_from(["all", "seeds", "none"]),
+    keep=st.integers(1, 1000),
+)
 
 rooms = _tree(_CacheRoom, where=st.sampled_from(["MEMORY", "FILE"]), bytes=st.sampled_from([1, 1536, 4 * 10**9]))
 spills = _clause(st.sampled_from([None, 1, 1536, 4 * 10**9]))
@@ -576,6 +588,7 @@ STATEMENTS: dict[type[Statement], st.SearchStrategy[Any]] = {
     ExecuteTask: _tree(ExecuteTask, name=names),
     ExpireSnapshots: expire_snapshots,
     Insert: insert,
+    Publish: publish,
     Query: query,
     RefreshCache: _tree(RefreshCache, name=names),
     RefreshSnapshot: refresh_snapshot,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import click
 from click.shell_completion import CompletionItem
 
+from snapdb.remote.urls import is_url
 from snapdb_cli.diagnostics import ExitCode
 
 if TYPE_CHECKING:
@@ -24,12 +25,16 @@ _CATALOG = "catalog.sqlite"
 
 
 class DatabasePath(click.Path):
-    """The path of a database directory, which does not have to exist."""
+    """The path of a database directory, which does not have to exist, or the URL of a published database."""
 
     name = "database"
 
     def __init__(self) -> None:
         super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a URL unchanged, because a path would lose one of its slashes."""
+        return value if is_url(value) else super().convert(value, param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
         """Return the commands and database paths that start with the text, or directories if there are none."""

@@ -178,6 +178,41 @@ def _check(database: Path, output_format: str, quiet: bool) -> ExitCode:
 
 
 @click.command(
+    "publish",
+    epilog=examples(
+        "snapdb publish shop.snapdb s3://bucket/shop",
+        "snapdb publish shop.snapdb file:///mnt/nfs/shop --snapshots june,month --tables seeds",
+    ),
+)
+@database
+@click.argument("url", metavar="URL")
+@click.option("--snapshots", metavar="NAME,…", default="", help="The snapshots to publish; the default is all of them.")
+@click.option(
+    "--tables",
+    type=click.Choice(["all", "seeds", "none"]),
+    default="all",
+    show_default=True,
+    help="The tables to publish; seeds: those that the samplers' SEEDS read.",
+)
+@click.option(
+    "--keep",
+    metavar="N",
+    type=click.IntRange(1, 1000),
+    default=3,
+    show_default=True,
+    help="The number of generations that VACUUM keeps.",
+)
+@quiet
+def _publish(database: Path, url: str, *, snapshots: str, tables: str, keep: int, quiet: bool) -> ExitCode:
+    """Publish DB to object storage at URL (s3, gs, az or file), where other machines attach it.
+
+    Only files that the last generation lacks are uploaded. Open the result with `snapdb URL` or snapdb.connect(URL).
+    """
+    names = tuple(name.strip() for name in snapshots.split(",") if name.strip())
+    return call("commands.maintenance.publish", database, url, names, tables, keep, Diagnostics(quiet=quiet))
+
+
+@click.command(
     "backup",
     epilog=examples(
         "snapdb backup shop.snapdb /backups/monday.snapdb",
@@ -410,5 +445,19 @@ def _help(ctx: click.Context, words: Sequence[str]) -> None:
         ) from None
 
 
-COMMANDS = (_demo, _help, _check, _backup, _export, _schedule, _upgrade, _replay, _wait, _bench, _doctor, _completion)
+COMMANDS = (
+    _demo,
+    _help,
+    _check,
+    _publish,
+    _backup,
+    _export,
+    _schedule,
+    _upgrade,
+    _replay,
+    _wait,
+    _bench,
+    _doctor,
+    _completion,
+)
 """The commands of `snapdb --help`."""

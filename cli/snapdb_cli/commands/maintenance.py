@@ -1,4 +1,4 @@
-"""`snapdb check`, `backup`, `upgrade`, `wait`, `replay` and `bench`."""
+"""`snapdb check`, `publish`, `backup`, `upgrade`, `wait`, `replay` and `bench`."""
 
 import json
 import subprocess
@@ -12,6 +12,8 @@ from snapdb.database import connect
 from snapdb.errors import InputError
 from snapdb.execute.maintenance import PROBLEMS, intact, run_check
 from snapdb.lineage import at_lineage
+from snapdb.remote import attach, cache_dir
+from snapdb.sql_engine import quote_odd, text_literal
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.connection import upgrade as upgrade_database
 from snapdb.storage.catalog_db.db_dir import DatabaseDir, open_db_dir
@@ -23,9 +25,9 @@ from snapdb_cli.output import Output
 from snapdb_cli.terminal import Progress
 
 
-def check(path: Path, diagnostics: Diagnostics, output_format: str) -> ExitCode:
+def check(path: Path | str, diagnostics: Diagnostics, output_format: str) -> ExitCode:
     """List a database's problems without writing to it. Returns FAILED if anything is damaged."""
-    db_dir = open_db_dir(path, read_only=True)
+    db_dir = open_db_dir(attach(path, cache_dir()).root if isinstance(path, str) else path, read_only=True)
     with Progress(diagnostics, f"checking {path}") as progress:
         problems, checked = _problems(db_dir, progress)
         batch, output = listing(PROBLEMS, problems), Output(output_format)
@@ -36,6 +38,19 @@ def check(path: Path, diagnostics: Diagnostics, output_format: str) -> ExitCode:
     found = f"{damage} damaged, {notes} orphan files" if problems else intact(checked)
     diagnostics.narrate(f"{path}: {found}")
     return ExitCode.FAILED if damage else ExitCode.OK
+
+
+def publish(
+    path: Path, url: str, snapshots: tuple[str, ...], tables: str, keep: int, diagnostics: Diagnostics
+) -> ExitCode:
+    """Publish a database to object storage, and report the generation."""
+    named = ", ".join(quote_odd(name) for name in snapshots)
+    statement = f"PUBLISH {f'SNAPSHOT {named} ' if named else ''}TO {text_literal(url)}"
+    with connect(path) as database, Progress(diagnostics, f"publishing {path}") as progress:
+        database.progress = progress.update
+        result = database.execute(f"{statement} WITH (tables = {text_literal(tables)}, keep = {keep})")
+    diagnostics.say(result.message or "")
+    return ExitCode.OK
 
 
 def backup(path: Path, target: Path, diagnostics: Diagnostics, *, copies: bool) -> ExitCode:

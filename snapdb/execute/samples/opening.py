@@ -272,7 +272,10 @@ class _PublicationWatch:
         Raises:
             SnapdbError: The snapshot cannot be opened, or its seeds cannot be read.
         """
-        catalog = self._following.session.head()
+        session = self._following.session
+        if session.store.db_dir.url is not None:
+            session.renew()
+        catalog = session.head()
         # `head` returns the same object until a commit, so this check does not run a query.
         if catalog is self._seen:
             return None

@@ -15,6 +15,8 @@ from snapdb.types import Published, did_you_mean
 
 _PULSE = 0.1
 """The number of seconds between two checks. If nothing has changed, a check reads two rows."""
+_REMOTE_PULSE = 2.0
+"""The number of seconds between two checks of a published database, which read an object."""
 
 
 def wait_for(
@@ -27,12 +29,15 @@ def wait_for(
     began = time.monotonic()
     leader = LeaderLease(catalog_db).read()
     seen: Catalog | None = None
+    attached = catalog_db.db_dir.url is not None
     while True:
+        if attached:
+            session.renew()
         catalog = session.head()  # cheap unless something was committed
         if catalog is not seen and (newest := _published(catalog, name)) is not None and newest.newer_than(newer_than):
             return newest
         seen = catalog
-        if catalog_db.db_dir.immutable:
+        if catalog_db.db_dir.immutable and not attached:
             raise DatabaseError(
                 f"{catalog_db.db_dir.path} is not writable, and no other process had it open, so it is read as "
                 "immutable files, "
@@ -45,12 +50,15 @@ def wait_for(
             # A leader whose heartbeat has not changed for the duration of a lease is dead or suspended.
             silent = waited > LEASE_TTL and leader is not None and leader == LeaderLease(catalog_db).read()
             state = _state(catalog, name, newer_than)
-            raise WaitTimeout(
-                f"waited {timeout:g} s for snapshot {name}{state}; {_daemon(catalog_db, silent=silent)}",
-                code="wait-timeout",
-            )
-        if stopped.wait(min(_PULSE, left)):
+            hint = _publisher(session) if attached else _daemon(catalog_db, silent=silent)
+            raise WaitTimeout(f"waited {timeout:g} s for snapshot {name}{state}; {hint}", code="wait-timeout")
+        if stopped.wait(min(_REMOTE_PULSE if attached else _PULSE, left)):
             raise QueryError("interrupted", code="interrupted")
+
+
+def _publisher(session: DatabaseSession) -> str:
+    """Return the message text about the database that would publish the snapshot."""
+    return f"publish it again: PUBLISH TO '{session.store.db_dir.url}' in the database that publishes it"
 
 
 def _check_arguments(name: str, newer_than: Published | int | datetime | None, timeout: float | None) -> None:

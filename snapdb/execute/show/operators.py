@@ -76,6 +76,7 @@ _LISTS: Mapping[str, _List] = {
     "CACHES": _List("caches"),
     "TASKS": _List("tasks", columns=SHOWN_TASKS),
     "TASK RUNS": _List("task_runs", "task", "task", SHOWN_RUNS),
+    "PUBLICATIONS": _List("publications", "url"),
     "TAGS": _List("tags"),
     "VERSIONS": _List("versions", "table", "table"),  # versions have no name, so LIKE matches the name of their table
 }

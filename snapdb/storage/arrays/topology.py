@@ -27,6 +27,7 @@ from snapdb.errors import CorruptError, DatabaseError
 from snapdb.kernels.adjacency.radix import count_buckets, order_nodes, pick, place_in_buckets, settle_rows, spread
 from snapdb.kernels.adjacency.rows import are_rows
 from snapdb.memory import available_memory
+from snapdb.remote import is_remote
 from snapdb.storage.array_files import ArrayFile, TimeSpan
 from snapdb.storage.manifests import Metadata, PublishedDir, map_array
 
@@ -526,7 +527,9 @@ def open_rows(directory: PublishedDir, prefix: str = "") -> LazyRows:
 
 
 def _open_column(directory: PublishedDir, prefix: str, name: str, edges: int) -> Array | Callable[[], Array]:
-    """Return the array of a column or, if it cannot be opened, a function that raises the error."""
+    """Return the array of a column or, if it cannot be opened or has to be fetched, a function that opens it."""
+    if is_remote(directory.path / f"{prefix}{name}.npy"):
+        return partial(_open_array, directory, prefix, name, edges)
     try:
         return _open_array(directory, prefix, name, edges)
     except DatabaseError:

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import quote as url_quote
 
 from snapdb.errors import CorruptError, DatabaseError, FormatError
+from snapdb.remote import attachment_of
 from snapdb.storage.catalog_db.codec import MISREAD
 from snapdb.storage.catalog_db.schema import APPLICATION_ID, FORMAT
 from snapdb.storage.disk import Disk
@@ -83,6 +84,8 @@ class DatabaseDir:
     immutable: bool = False
     """Whether no process can write to the catalog while it is open. SQLite then needs neither locks nor additional
     files."""
+    url: str | None = None
+    """The URL of the published database of which this directory is an attached copy, or None."""
 
     @property
     def catalog(self) -> Path:
@@ -171,7 +174,15 @@ def open_db_dir(
         raise DatabaseError(
             f"{path} is a file; a snapdb database is a directory: choose another path", code="not-a-directory"
         )
-    db_dir = DatabaseDir(path, read_only, disk or Disk(), _immutable(path, read_only, mounts))
+    attached = attachment_of(path)
+    if attached is not None and not read_only:
+        raise DatabaseError(
+            f"{path} is a copy of {attached.url}, which is read-only; open it with read_only=True (--read-only)",
+            code="read-only-remote",
+        )
+    immutable = attached is not None or _immutable(path, read_only, mounts)
+    url = None if attached is None else attached.url
+    db_dir = DatabaseDir(path, read_only, disk or Disk(), immutable, url)
     if db_dir.catalog.exists():
         _check_catalog(db_dir, older)
     elif read_only or not make:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from snapdb.errors import CorruptError, LockedError
+from snapdb.remote import provide
 from snapdb.storage.catalog_db.db_dir import CATALOG, DatabaseDir
 from snapdb.storage.disk import unwritten
 from snapdb.storage.manifests import MANIFEST
@@ -219,6 +220,7 @@ class Lease:
         self._descriptors: list[int] = []
         try:
             for path in (*(directory / MANIFEST for directory in directories), *folders):
+                provide(path)
                 if partial and not path.exists():
                     self.missing.append(path)
                 else:

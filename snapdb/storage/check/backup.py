@@ -67,7 +67,7 @@ def back_up(catalog_db: CatalogDb, target: Path, *, link: bool, report: _Report)
     staging = hidden_beside(target)
     try:
         db_dir.disk.make(staging)
-        version, lease = _copied_catalog(catalog_db, staging, report)
+        version, lease = copied_catalog(catalog_db, staging, report)
         try:
             files = list(_files(db_dir, staging))
             linked, size = _place(db_dir, staging, files, link, report)
@@ -96,7 +96,7 @@ def _check_target(db_dir: DatabaseDir, target: Path) -> None:
         raise InputError(f"directory {target.parent} does not exist; create it first", code="unwritable-file")
 
 
-def _copied_catalog(catalog_db: CatalogDb, staging: Path, report: _Report) -> tuple[int, Lease]:
+def copied_catalog(catalog_db: CatalogDb, staging: Path, report: _Report) -> tuple[int, Lease]:
     """Copy the catalog. Returns the copy's newest version and a lease on the directories that the copy names."""
     for attempt in range(_ATTEMPTS):
         report("copying the catalog", None)

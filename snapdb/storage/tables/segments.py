@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from snapdb.errors import CorruptError, DataError, InputError, SnapdbError
+from snapdb.remote import provide_metadata
 from snapdb.sql_engine import (
     Parameters,
     SqlSession,
@@ -48,6 +49,8 @@ def check_files(db_dir: DatabaseDir, owner: str, segments: Iterable[Segment]) ->
     """
     for segment in segments:
         path = db_dir.inside(segment.path)
+        if db_dir.url is not None and not provide_metadata(path):
+            continue  # not published, which is an error only for a query that reads it
         size = path.stat().st_size if path.exists() else None
         if size != segment.bytes:
             state = "is missing" if size is None else f"has {size} bytes instead of {segment.bytes}"

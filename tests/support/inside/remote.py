@@ -1,0 +1,5 @@
+"""Access to the internals of `snapdb.remote`."""
+
+from tests.support.inside.names import names_of
+
+__getattr__ = names_of("snapdb.remote")
