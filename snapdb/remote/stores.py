@@ -162,7 +162,7 @@ class _Bucket:
                 code="storage-denied",
             ) from None  # its text can contain signed URLs
         except self._errors.BaseError as error:
-            reason = _reason(error)
+            reason = reason_of(str(error))
             if any(word in reason.lower() for word in ("retries", "timed out", "connect", "error sending request")):
                 raise LockedError(
                     f"cannot {what} {self._named(key)}: the storage does not respond ({reason}); try again",
@@ -185,9 +185,9 @@ def no_conditional_put(url: str) -> DatabaseError:
     )
 
 
-def _reason(error: Exception) -> str:
+def reason_of(text: str) -> str:
     """Return the reason in an error of obstore in one line, without URLs' queries and values of secrets."""
-    text = " ".join(str(error).split("\n\nDebug")[0].split())
+    text = " ".join(text.split("\n\nDebug", maxsplit=1)[0].split())
     text = re.sub(r"\?[^\s\"')]*", "", text)
     for name, value in os.environ.items():
         if _SECRETS.search(name) and len(value) >= _FEWEST:

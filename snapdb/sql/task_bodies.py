@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from snapdb.errors import ParseError, Span
+from snapdb.remote.files import is_file_url
 from snapdb.sql.lexer import (
     CLOSERS,
     OPENERS,
@@ -144,6 +145,9 @@ _LOCAL = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))")
 
 _GLOB = re.compile(r"[*?[]")
 
+_READS = "read only local files and s3, gs, az and https URLs"
+_WRITES = "write only local files, and publish"
+
 
 class _NamedPath(NamedTuple):
     """A string that a statement opens as a path."""
@@ -154,6 +158,8 @@ class _NamedPath(NamedTuple):
     """The value of the string."""
     written: bool
     """Whether COPY … TO writes the path. Otherwise it is read, and may be a glob."""
+    publication: bool = False
+    """Whether it is the URL or the folder of a publication."""
 
     def absolute(self, folder: str) -> str:
         """Return the path, resolved against a directory if it is relative.
@@ -176,6 +182,8 @@ class _NamedPath(NamedTuple):
         ['/data/in/', '/a/b.csv', '/data/']
         """
         start, rest = self._start(folder)
+        if self.publication:
+            return rest if _URL.match(rest) else os.path.join(start, rest, "")
         if self.written:
             return os.path.join(os.path.dirname(os.path.join(start, rest).rstrip("/")), "")
         plain, *marked = _GLOB.split(_LOCAL.sub("", rest), maxsplit=1)
@@ -184,7 +192,7 @@ class _NamedPath(NamedTuple):
 
     def _start(self, folder: str) -> tuple[str, str]:
         """Split a path into its base and the part after it. The base of an absolute path is ''."""
-        if self.path.startswith("/") or _LOCAL.match(self.path):
+        if self.path.startswith("/") or _URL.match(self.path) or _LOCAL.match(self.path):
             return "", self.path
         db_dir, _, rest = self.path.partition("/")
         if db_dir.startswith("~") and (known := os.path.expanduser(db_dir)) != db_dir:
@@ -204,11 +212,12 @@ def named_paths(text: str) -> tuple[_NamedPath, ...]:
     """
     paths = [named for part in parts(text) for named in _paths(part.tokens)]
     for named in paths:
-        span, path, written = named
-        if _URL.match(path) and (written or not _LOCAL.match(path)):
+        span, path, written, publication = named
+        read = _LOCAL.match(path) or is_file_url(path)
+        if _URL.match(path) and not publication and (written or not read):
             raise ParseError(
-                f"a task can read and write only local files, found '{path[:80]}'; copy the file to "
-                "this machine, and write the path of the copy",
+                f"a task can {_WRITES if written else _READS}, found '{path[:80]}'; copy the file to this machine, and "
+                "write the path of the copy",
                 span=span,
                 code="task-url",
             )
@@ -262,6 +271,12 @@ def _paths(tokens: Sequence[Token]) -> Iterator[_NamedPath]:
                 yield _NamedPath(tokens[index + 1].span, tokens[index + 1].string_value, written=True)
     if says(tokens, first, "BACKUP", "DATABASE", "TO") and tokens[first + 3 :] and tokens[first + 3].kind == "string":
         yield _NamedPath(tokens[first + 3].span, tokens[first + 3].string_value, written=True)
+    if says(tokens, first, "PUBLISH"):
+        for index in top_level(tokens, pairs, first):
+            if tokens[index].word == "TO" and index + 1 < len(tokens) and tokens[index + 1].kind == "string":
+                yield _NamedPath(tokens[index + 1].span, tokens[index + 1].string_value, written=True, publication=True)
+    if says(tokens, first, "VACUUM") and tokens[first + 1 :] and tokens[first + 1].kind == "string":
+        yield _NamedPath(tokens[first + 1].span, tokens[first + 1].string_value, written=True, publication=True)
     deletes = says(tokens, first, "DELETE")
     for token in _tables(tokens, pairs, deletes=deletes):
         if path := token.string_value:

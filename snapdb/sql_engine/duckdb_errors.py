@@ -10,6 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from snapdb.errors import BindError, CorruptError, InputError, ParseError, QueryError, SnapdbError, Span
+from snapdb.remote.files import url_error
 from snapdb.sql_engine.sources import outside
 from snapdb.types.text import did_you_mean
 
@@ -60,6 +61,8 @@ def _failure(error: Exception, space: str, query: str, offset: int, own: str) ->
         return _not_in_arrow(error)
     if isinstance(error, duckdb.InterruptException) or "INTERRUPT" in str(error)[:40]:
         raise QueryError("interrupted", code="interrupted") from error
+    if "Traceback (most recent call last)" in str(error):  # of the Python file system that reads a URL
+        return url_error(str(error))
     if not isinstance(error, duckdb.Error):
         if "Query interrupted" in str(error):
             raise KeyboardInterrupt from None  # DuckDB caught the signal during the query

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from snapdb.errors import BindError, InputError, ParseError, QueryError
 from snapdb.memory import usable_memory
+from snapdb.remote.files import file_system, schemes_in
 from snapdb.sql_engine.attached import provide_metadata, provide_scanned
 from snapdb.sql_engine.duckdb_errors import Place, translated
 from snapdb.sql_engine.sources import Folders, Names, text_literal
@@ -130,6 +131,8 @@ class SqlEngine:
         # count too in a control group.
         config["memory_limit"] = f"{int(usable_memory() * _MEMORY_SHARE)}B"
         self._config = config
+        self._reached: set[str] = set()
+        """The schemes of URLs whose file systems are registered."""
         self._root = self._started()
         self._numbers = itertools.count(1)
         self._open: set[duckdb.DuckDBPyConnection] = set()
@@ -179,8 +182,8 @@ class SqlEngine:
                     provide_metadata(views)
                 for statement in views if namespace.views != views else ():
                     cursor.execute(statement)
-            fetched = views if self._attached else None
-            yield SqlSession(cursor, space, place, self._own, self.stopped, partial(self._abandon, cursor), fetched)
+            fetched, abandon = views if self._attached else None, partial(self._abandon, cursor)
+            yield SqlSession(cursor, space, place, self._own, self.stopped, abandon, self._reach, fetched)
             kept = not names.sources and (names.lasting or not names.statements)
         finally:
             self._release(namespace._replace(views=views), kept)
@@ -252,6 +255,14 @@ class SqlEngine:
             root.execute(setting)
         return root
 
+    def _reach(self, query: str, parameters: Parameters) -> None:
+        """Register the file systems of the URLs that a query may read. They are imported with the first URL."""
+        values = parameters.values() if isinstance(parameters, Mapping) else parameters or ()
+        texts = (query, *(value for value in values if isinstance(value, str)))
+        for scheme in sorted({scheme for text in texts for scheme in schemes_in(text)} - self._reached):
+            self._root.register_filesystem(file_system(scheme))
+            self._reached.add(scheme)
+
     def set_clock(self, moment: datetime | None) -> None:
         """Make the clock functions of later sessions return this time (in UTC), or the current time if it is None."""
         self._clock = () if moment is None else _clock_macros(moment)
@@ -267,6 +278,7 @@ class SqlEngine:
             self._stuck.add(cursor)
             _ABANDONED.append((self._root, self._idle))
             self._idle = []
+            self._reached = set()
             self._root = self._started()
 
     def _new_namespace(self) -> _Namespace:
@@ -305,6 +317,7 @@ class SqlSession:
     stopped: threading.Event
     """Set by a stop request."""
     abandon: Callable[[], None]
+    reach: Callable[[str, Parameters], None]
     attached: tuple[str, ...] | None = None
     """The statements that created the views, if the files of queries have to be fetched first, or None."""
 
@@ -405,7 +418,8 @@ class SqlSession:
             watcher.join()
 
     def _provide(self, query: str, parameters: Parameters) -> None:
-        """Fetch what the query reads, if the database is an attached copy."""
+        """Make the files that the query reads accessible. The files of an attached copy are fetched."""
+        self.reach(query, parameters)
         if self.attached is None:
             return
         texts = (query, *self.attached)

@@ -9,12 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
 from snapdb.errors import InputError
+from snapdb.remote.files import is_file_url
 from snapdb.types import Column
 
 
@@ -255,6 +257,8 @@ class Folders(NamedTuple):
     in-secret/."""
     files: tuple[str, ...] = ()
     """The files as absolute paths without links."""
+    urls: tuple[str, ...] = ()
+    """The URLs of objects, or with a trailing slash of all objects below."""
 
     @classmethod
     def of(cls, own: Path, named: Sequence[str | Path]) -> Folders:
@@ -267,6 +271,8 @@ class Folders(NamedTuple):
             ValueError: A path is not absolute.
             InputError: A path is the root directory.
         """
+        urls = [] if isinstance(named, str) else [str(url) for url in named if is_file_url(str(url))]
+        named = named if isinstance(named, str) else [path for path in named if str(path) not in urls]
         if isinstance(named, str) or any(not os.path.isabs(path) for path in named):
             raise ValueError(f"folders must be absolute paths, found {named!r}")
         folders, files = [own / name for name in _OWN], list[str]()
@@ -280,21 +286,26 @@ class Folders(NamedTuple):
             raise InputError(
                 '"/" contains all files, so it does not restrict access; pass folders in it', code="folder-not-allowed"
             )
-        return cls(paths, tuple(dict.fromkeys(files)))
+        return cls(paths, tuple(dict.fromkeys(files)), tuple(dict.fromkeys(urls)))
 
     def check(self, path: str | Path) -> None:
         """Raise InputError if a path, with links resolved, is outside these files and directories."""
-        real = os.path.realpath(path)
-        if real not in self.files and not real.startswith(self.paths):
+        if is_file_url(str(path)):
+            if not any(path == url or (url.endswith("/") and str(path).startswith(url)) for url in self.urls):
+                raise InputError(outside(str(path)), code="folder-not-allowed")
+            return
+        real = os.path.realpath(unquote(urlsplit(str(path)).path) if str(path).startswith("file:") else path)
+        if real not in self.files and not os.path.join(real, "").startswith(self.paths):
             raise InputError(outside(str(path)), code="folder-not-allowed")
 
     @property
     def settings(self) -> tuple[str, ...]:
         """Statements that restrict DuckDB to these paths, with links resolved as in `check`. They cannot be undone."""
         # Readers expand the name of a directory to all files in it.
-        names = (*self.files, *(path.rstrip("/") for path in self.paths))
+        names = (*self.files, *(path.rstrip("/") for path in self.paths), *self.urls)
+        below = (*self.paths, *(url for url in self.urls if url.endswith("/")))
         return (
-            f"SET GLOBAL allowed_directories = [{', '.join(map(text_literal, self.paths))}]",
+            f"SET GLOBAL allowed_directories = [{', '.join(map(text_literal, below))}]",
             f"SET GLOBAL allowed_paths = [{', '.join(map(text_literal, names))}]",
             "SET GLOBAL enable_external_access = false",
         )
@@ -306,6 +317,8 @@ def resolved(path: str) -> str | None:
     Otherwise, a user with write access to a directory on the path could redirect a reader to any other file. A trailing
     slash is preserved, and the parts do not have to exist.
     """
+    if is_file_url(path):
+        return path
     place, links = "/", 0
     parts: list[str | _Bound] = [*reversed(path.split("/"))]
     while parts:
@@ -332,7 +345,9 @@ def absolute_paths(paths: Sequence[str | Path] | None) -> list[str] | None:
     """Resolve paths against the working directory. A trailing slash is preserved, and None remains None."""
     if isinstance(paths, str):
         raise TypeError(f"folders must be a list of paths, found {paths!r}")
-    return None if paths is None else [os.path.join(os.getcwd(), os.path.expanduser(path)) for path in paths]
+    if paths is None:
+        return None
+    return [str(p) if is_file_url(str(p)) else os.path.join(os.getcwd(), os.path.expanduser(p)) for p in paths]
 
 
 def _within(folder: str | Path) -> str:
@@ -360,6 +375,8 @@ def is_hidden(name: str, path: str) -> bool:
     (False, False)
     """
     plain, *marked = re.split(r"[*?[]", path, maxsplit=1)
+    if is_file_url(name):
+        return bool(marked) and "/." in name[len(plain) - 1 :]
     folder, _, begun = plain.rpartition("/")
     if not marked or f"/{begun}".endswith("/.") or "/." in path[len(plain) :]:
         return False

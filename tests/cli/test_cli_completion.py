@@ -26,6 +26,7 @@ COMMANDS = [
     "doctor",
     "export",
     "help",
+    "publish",
     "replay",
     "schedule",
     "upgrade",

@@ -235,8 +235,8 @@ def test_every_function_of_duckdb_that_reads_files_is_known() -> None:
         ("$$ BEGIN; COMMIT; COMMIT $$", "task-transaction", "COMMIT"),
         ("$$ BEGIN; BEGIN; COMMIT $$", "task-transaction", "BEGIN"),
         ("ROLLBACK", "task-transaction", "ROLLBACK"),
-        ("COPY t FROM 's3://bucket/{date}.csv'", "task-url", "'s3://bucket/{date}.csv'"),
-        ("SELECT * FROM read_parquet(['a.parquet', 'https://e.org/x'])", "task-url", "'https://e.org/x'"),
+        ("COPY t FROM 'hf://bucket/{date}.csv'", "task-url", "'hf://bucket/{date}.csv'"),
+        ("SELECT * FROM read_parquet(['a.parquet', 'ftp://e.org/x'])", "task-url", "'ftp://e.org/x'"),
         ("COPY t TO 'file:///out/x.csv'", "task-url", "'file:///out/x.csv'"),
         ("COPY t TO '/x.csv'", "task-everywhere", "'/x.csv'"),
         ("FROM '/*/{run}.csv'", "task-everywhere", "'/*/{run}.csv'"),
@@ -296,7 +296,7 @@ def sql_engine(home: Path) -> Iterator[SqlEngine]:
         ("(SELECT count(*) FROM t AT (VERSION => 3)) > 0 FROM", "FROM"),
         ("(SELECT {version} + at FROM t WHERE) > 0", ")"),
         ("changed('shop') > 0 AND x y z", "y"),
-        ("EXISTS (FROM 's3://x/y.csv')", "'s3://x/y.csv'"),
+        ("EXISTS (FROM 'ftp://x/y.csv')", "'ftp://x/y.csv'"),
     ],
 )
 def test_a_wrong_condition_is_told_at_its_place(sql_engine: SqlEngine, condition: str, place: str) -> None:

@@ -22,13 +22,10 @@ import snapdb
 from snapdb.errors import CommitConflict, CorruptError, InputError, LockedError
 from snapdb.loading import Batch
 from tests.support.inside.remote import is_url, open_store, shown
+from tests.support.object_storage import SECRET, s3_server, use_bucket
 from tests.support.places import ROOT
 from tests.support.refusals import refused
 
-moto = pytest.importorskip("moto.server", reason="moto[server] is not installed")
-pytest.importorskip("obstore", reason="obstore is not installed")
-
-SECRET = "wJalrXUtnFEMI-never-to-be-shown"
 SETUP = """
 CREATE TABLE person AS SELECT 'p' || range AS id,
   list_transform(range(6), lambda i: (range * 7 + i) / 3)::FLOAT[6] AS x,
@@ -75,12 +72,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    """The address of an S3 server in this process."""
-    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with s3_server() as address:
+        yield address
 
 
 @pytest.fixture
@@ -99,18 +92,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def _bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch, name: str) -> str:
-    boto3 = pytest.importorskip("boto3")
-    environment = {
-        "AWS_ACCESS_KEY_ID": "someone",
-        "AWS_SECRET_ACCESS_KEY": SECRET,
-        "AWS_REGION": "us-east-1",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
-    for key, value in environment.items():
-        monkeypatch.setenv(key, value)
-    boto3.client("s3", endpoint_url=endpoint).create_bucket(Bucket="snaps")
+    use_bucket(endpoint, monkeypatch)
     return f"s3://snaps/{name}/shop"
 
 

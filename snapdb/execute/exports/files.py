@@ -14,6 +14,7 @@ from snapdb.execute.results import Outcome, Rows
 from snapdb.execute.session import ExecutionContext
 from snapdb.plan.exports import CopyToPlan, FileFormat
 from snapdb.plan.queries import BoundQuery
+from snapdb.remote.files import is_file_url
 from snapdb.sql_engine import SqlSession, parquet_form, quote, quote_all, quote_odd, text_literal
 from snapdb.sql_engine.values import plain
 from snapdb.storage.disk import hidden_beside
@@ -80,6 +81,8 @@ def _is_device(path: str) -> bool:
 @contextmanager
 def _beside(context: ExecutionContext, plan: CopyToPlan, target: Path) -> Iterator[Path]:
     """Yield a temporary path in the target directory. It is renamed to the target on success, and removed otherwise."""
+    if is_file_url(plan.path):
+        raise _refused(plan, f"cannot write {plan.path}: COPY … TO writes only local files; write one and upload it")
     path = hidden_beside(target)
     try:
         yield path

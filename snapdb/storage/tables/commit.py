@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from snapdb.errors import BindError, CommitConflict, InputError, moved
+from snapdb.remote.files import is_file_url, object_facts
 from snapdb.storage.catalog_db.codec import decode, decode_columns, encode, encode_columns, facts_text, link
 from snapdb.storage.catalog_db.connection import CatalogDb, add_pending_deletes
 from snapdb.types import Cache, Column, PropertyGraph, Sampler, Segment, Snapshot
@@ -180,6 +181,9 @@ def stat_file(name: str) -> LoadedFile | None:
     Raises:
         InputError: The file cannot be read, or is not a regular file.
     """
+    if is_file_url(name):
+        facts = object_facts(name)
+        return None if facts is None else LoadedFile(name, *facts)
     try:
         status = os.stat(name)
         path = str(Path(name).resolve(strict=True))
@@ -200,6 +204,8 @@ def has_footer(name: str) -> bool:
     Raises:
         InputError: The file cannot be read.
     """
+    if is_file_url(name):  # object storage shows only complete objects
+        return True
     try:
         with open(name, "rb") as file:
             begin = file.read(len(_MAGIC))
