@@ -1,8 +1,8 @@
 """Batches whose features exceed memory: mapped files, torch's memmap, rows in memory, and packs.
 
-    python -m benchmarks.out_of_core [--rounds 2] [--quick]
+    python -m benchmarks.out_of_core [--rounds 2] [--only 1,2,loading]
 
-writes OUT_OF_CORE.md. Each measurement runs in its own process and control group (cgroup v1, root), in which the pages
+writes OUT_OF_CORE.md. The results of parts that are not measured come from earlier runs. Each measurement runs in its own process and control group (cgroup v1, root), in which the pages
 of files count. The pages of the database are dropped before. Variants take turns, so that all of them see the same
 machine.
 """
@@ -26,6 +26,7 @@ import numpy as np
 import torch
 
 import snapdb
+from benchmarks.graphs import DATA
 from benchmarks.loading import database_of
 from benchmarks.machine import describe_machine
 from benchmarks.memory_group import forget, memory_group
@@ -136,6 +137,9 @@ CASES = (
     ),
 )
 """The last case changes the database, so it comes last."""
+PARTS = (*(str(number) for number in range(1, len(CASES) + 1)), "loading", "accuracy")
+RESULTS = DATA / "out_of_core.json"
+"""The newest results of each part."""
 
 CHANGE = """
 UPDATE node SET x = list_transform(x, lambda v: v + 1)::FLOAT[128] WHERE id % 100 = 0;
@@ -143,32 +147,31 @@ REFRESH SNAPSHOT whole;
 """
 
 
-def measured(rounds: int, *, quick: bool) -> list[dict[str, Any]]:
-    """Return a row per case and variant: medians over the rounds."""
-    path, rows = database_of(SIZE), []
-    for case in CASES[:1] if quick else CASES:
-        if case.changed:
-            with snapdb.connect(path) as database:
-                database.script(CHANGE)
-        found: dict[str, list[dict[str, Any]]] = {variant.name: [] for variant in case.variants}
-        for turn in range(rounds):
-            for variant in case.variants:
-                wish = {"path": str(path), "fanouts": case.fanouts, **asdict(variant)}
-                if turn == 0:  # compiles kernels, which takes memory too
-                    define(path, case.fanouts, variant.cache and f"{variant.cache} WITH (when = 'always')")
-                    run_apart("out_of_core", wish | {"warm": 1 if variant.cache is None else 40, "batches": 1})
-                define(path, case.fanouts, variant.cache)
-                forget(path)
-                with memory_group(case.limit * MIB) as group:
-                    one, _ = run_apart("out_of_core", wish, (*group.prefix, *FRUGAL))
-                    found[variant.name].append({**one, "peak": group.peak})
-                print(case.fanouts, case.limit, variant.name, found[variant.name][-1], flush=True)
-        estimates = dict(foretold(case))
+def measured(case: Case, rounds: int) -> list[dict[str, Any]]:
+    """Return a row per variant: medians over the rounds."""
+    path = database_of(SIZE)
+    if case.changed:
+        with snapdb.connect(path) as database:
+            database.script(CHANGE)
+    found: dict[str, list[dict[str, Any]]] = {variant.name: [] for variant in case.variants}
+    for turn in range(rounds):
         for variant in case.variants:
-            turns = found[variant.name]
-            middle = {name: median(turn[name] for turn in turns) for name in turns[0] if name != "stats"}
-            common = {"title": case.title, "variant": variant.name, "estimates": estimates.get(variant.name)}
-            rows.append({**common, **middle, "stats": turns[-1]["stats"]})
+            wish = {"path": str(path), "fanouts": case.fanouts, **asdict(variant)}
+            if turn == 0:  # compiles kernels, which takes memory too
+                define(path, case.fanouts, variant.cache and f"{variant.cache} WITH (when = 'always')")
+                run_apart("out_of_core", wish | {"warm": 1 if variant.cache is None else 40, "batches": 1})
+            define(path, case.fanouts, variant.cache)
+            forget(path)
+            with memory_group(case.limit * MIB) as group:
+                one, _ = run_apart("out_of_core", wish, (*group.prefix, *FRUGAL))
+                found[variant.name].append({**one, "peak": group.peak})
+            print(case.fanouts, case.limit, variant.name, found[variant.name][-1], flush=True)
+    estimates, rows = dict(foretold(case)), []
+    for variant in case.variants:
+        turns = found[variant.name]
+        middle = {name: median(turn[name] for turn in turns) for name in turns[0] if name != "stats"}
+        common = {"title": case.title, "variant": variant.name, "estimates": estimates.get(variant.name)}
+        rows.append({**common, **middle, "stats": turns[-1]["stats"]})
     return rows
 
 
@@ -316,12 +319,12 @@ def _cache_node(node: Any) -> dict[str, Any]:
     return next((part for part in found if part), {})
 
 
-def report(rows: list[dict[str, Any]], rounds: int) -> str:
+def report(rows: list[dict[str, Any]], commits: str) -> str:
     """Return the page."""
     machine = "\n".join(f"- {name}: {value}" for name, value in describe_machine().items())
     parts = [
         "# Features larger than memory\n",
-        f"Generated by `python -m benchmarks.out_of_core --rounds {rounds}`. The graph `{SIZE}` of "
+        f"Generated by `python -m benchmarks.out_of_core`, parts {commits}. The graph `{SIZE}` of "
         "benchmarks/graphs.py has 10 million nodes, 150 million edges, 128 float32 per node (5.12 GB), 1 million "
         "training seeds, and batches of "
         "1,024. Two threads build batches without a model. The limit includes the process, the topology (0.68 GB), "
@@ -332,7 +335,7 @@ def report(rows: list[dict[str, Any]], rounds: int) -> str:
     ]
     for title in dict.fromkeys(row["title"] for row in rows):
         some = [row for row in rows if row["title"] == title]
-        base = next(row for row in some if row["variant"].startswith(MAPPED.name))
+        base = next((row for row in some if row["variant"].startswith(MAPPED.name)), some[0])
         parts.append(f"## {title}\n")
         heads = (
             *("variant", "ms per batch", "speed", "MB read", "MB written", "CPU ms", "CPU"),
@@ -399,16 +402,31 @@ def accuracy(scores: list[dict[str, Any]]) -> str:
 
 
 def run() -> None:
-    """Measure all cases and write the page."""
+    """Measure the parts, keep their results, and write the page from the newest results of all parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--quick", action="store_true", help="only the first case")
+    parser.add_argument("--only", default=",".join(PARTS), help=f"the parts to measure: {', '.join(PARTS)}")
     options = parser.parse_args()
-    rows = measured(options.rounds, quick=options.quick)
-    estimates = "\n## What EXPLAIN estimates\n\n" + estimated(rows)
-    scores, _ = run_apart("stored_accuracy", {"seeds": 5})
-    PAGE.write_text(report(rows, options.rounds) + estimates + loading() + accuracy(scores))
-    print(PAGE.read_text())
+    for part in options.only.split(","):
+        if part.isdecimal():
+            result: Any = measured(CASES[int(part) - 1], options.rounds)
+        else:
+            result = loading() if part == "loading" else run_apart("stored_accuracy", {"seeds": 5})[0]
+        kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        kept[part] = {"result": result, "commit": describe_machine()["commit"], "rounds": options.rounds}
+        RESULTS.write_text(json.dumps(kept))
+    kept = json.loads(RESULTS.read_text())
+    rows = [row for part in PARTS if part.isdecimal() and part in kept for row in kept[part]["result"]]
+    commits = ", ".join(
+        f"{part} at {kept[part]['commit']} ({kept[part]['rounds']} round{'s' * (kept[part]['rounds'] > 1)})"
+        for part in PARTS
+        if part in kept
+    )
+    page = report(rows, commits) + "\n## What EXPLAIN estimates\n\n" + estimated(rows)
+    page += kept["loading"]["result"] if "loading" in kept else ""
+    page += accuracy(kept["accuracy"]["result"]) if "accuracy" in kept else ""
+    PAGE.write_text(page)
+    print(page)
 
 
 if __name__ == "__main__":
