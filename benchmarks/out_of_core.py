@@ -2,9 +2,9 @@
 
     python -m benchmarks.out_of_core [--rounds 2] [--only 1,2,loading]
 
-writes OUT_OF_CORE.md. The results of parts that are not measured come from earlier runs. Each measurement runs in its own process and control group (cgroup v1, root), in which the pages
-of files count. The pages of the database are dropped before. Variants take turns, so that all of them see the same
-machine.
+writes OUT_OF_CORE.md. The results of parts that are not measured come from earlier runs. Each measurement runs in its
+own process and control group (cgroup v1, root), in which the pages of files count. The pages of the database are
+dropped before. Variants take turns, so that all of them see the same machine.
 """
 
 from __future__ import annotations
