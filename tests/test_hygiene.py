@@ -41,6 +41,7 @@ IMPORTERS = {
     "snapdb/lightning.py",
     "snapdb/loading/adapters.py",
     "snapdb/loading/device_transfer.py",
+    "snapdb/ray.py",
     "snapdb/remote/files.py",
     "snapdb/remote/stores.py",
     "snapdb/sampling/backends.py",

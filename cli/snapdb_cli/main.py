@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from .commands.arguments import FORMATS, DatabasePath, Settings, call, check_style, format_of, module, quiet
+from .commands.arguments import FORMATS, DatabasePath, Settings, Url, call, check_style, format_of, module, quiet
 from .commands.declarations import COMMANDS
 from .diagnostics import Diagnostics, ExitCode, Terminated, terminable, worse
 
@@ -166,7 +166,7 @@ for command in COMMANDS:
 def _run(
     ctx: click.Context,
     *,
-    database: Path | str | None,
+    database: Path | Url | None,
     texts: Sequence[str],
     files: Sequence[Path],
     given: Sequence[str],
@@ -176,6 +176,7 @@ def _run(
 ) -> ExitCode:
     """Run the given statements, or a prompt if there are none."""
     _check_database(ctx, database, options["read_only"])
+    options["read_only"] = options["read_only"] or isinstance(database, Url)
     diagnostics = Diagnostics(quiet=quiet)
     scripts = module("scripts")
     values = scripts.parameters(given)
@@ -194,13 +195,13 @@ def _run(
     return worse(code, call("commands.batch.run", database, steps, diagnostics, settings))
 
 
-def _check_database(ctx: click.Context, database: Path | str | None, read_only: bool) -> None:
+def _check_database(ctx: click.Context, database: Path | Url | None, read_only: bool) -> None:
     """Raise UsageError for likely mistakes, because a misspelt or misplaced command must not create a database."""
     if database is None:
         if read_only:
             raise click.UsageError("--read-only requires a database", ctx)
         return
-    if isinstance(database, str):  # the URL of a published database
+    if isinstance(database, Url):
         return
     group = ctx.command
     assert isinstance(group, click.Group)

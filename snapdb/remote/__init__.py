@@ -12,6 +12,7 @@ from snapdb.remote.attachment import (
     provide,
     provide_columns,
     provide_metadata,
+    shown_place,
 )
 from snapdb.remote.publication import Head, Listed, Listing, read_head, read_listing
 from snapdb.remote.stores import ObjectStore, open_store
@@ -35,4 +36,5 @@ __all__ = [
     "provide_metadata",
     "read_head",
     "read_listing",
+    "shown_place",
 ]

@@ -31,6 +31,8 @@ from snapdb.remote.stores import ObjectStore, open_store
 MARKER = "attached.json"
 """The file in a generation's directory that describes where its files are fetched from."""
 FILES = "files"
+_MANIFEST = "manifest.json"
+"""The file of a directory of arrays that is read first, and that its users lock."""
 FOLDERS = ("tables", "ids", "topology", "features", "snapshots")
 """The folders of a database with immutable files."""
 _PIECE = 64 << 20
@@ -279,6 +281,8 @@ def provide(path: Path) -> None:
     """
     if not _is_complete(path):
         _with_attachment(path, lambda attachment, name: attachment.fetch(name))
+    elif path.name == _MANIFEST:  # every use of a directory begins with its manifest
+        _with_attachment(path, lambda attachment, name: None)
 
 
 def is_remote(path: Path) -> bool:
@@ -303,8 +307,8 @@ def provide_columns(path: Path, columns: Collection[str]) -> None:
     Raises:
         BindError: The file is not part of the publication. Other errors are those of `Attachment.fetch`.
     """
-    if not _is_complete(path):
-        _with_attachment(path, lambda attachment, name: attachment.checked(name).fetch_columns(name, columns))
+    complete = _is_complete(path)
+    _with_attachment(path, lambda a, name: None if complete else a.checked(name).fetch_columns(name, columns))
 
 
 def _with_attachment(path: Path, fetch: Callable[[Attachment, str], None]) -> None:
@@ -369,3 +373,9 @@ def _replace(path: Path, content: bytes) -> None:
     staging = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     staging.write_bytes(content)
     staging.rename(path)
+
+
+def shown_place(root: Path) -> str:
+    """Return the URL of an attached database, or the path of another one, for messages."""
+    attachment = attachment_of(root)
+    return str(root) if attachment is None else attachment.url

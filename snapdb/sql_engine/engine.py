@@ -33,8 +33,11 @@ from snapdb.types import Column
 _IDLE = 8
 """The number of namespaces that are kept for reuse, because creating one takes milliseconds."""
 
-_MEMORY_SHARE = 0.4
+_MEMORY_SHARE = 0.35
 """DuckDB uses at most this share of the usable memory, and spills larger joins, sorts and groups to disk."""
+
+_THREAD_MEMORY = 192 << 20
+"""The memory that a thread may need: a row group of 128 floats per row, compressed, decoded and as lists."""
 
 _PULSE = 0.2
 """The interval, in seconds, at which a query's progress is read."""
@@ -125,11 +128,13 @@ class SqlEngine:
         # Spilled data is written to the database directory instead of the user's working directory.
         room = own if os.access(own, os.W_OK) else Path(tempfile.gettempdir())
         config = {**_SETTINGS, "temp_directory": str(room / f".spill-{os.getpid()}-{id(self):x}")}
-        if threads is not None:
-            config["threads"] = str(threads)
         # DuckDB's default of 80 % leaves too little for arrays and for pages of files that are being written, which
         # count too in a control group.
-        config["memory_limit"] = f"{int(usable_memory() * _MEMORY_SHARE)}B"
+        memory = int(usable_memory() * _MEMORY_SHARE)
+        config["memory_limit"] = f"{memory}B"
+        most = max(1, memory // _THREAD_MEMORY)
+        if threads is not None or most < (os.cpu_count() or 1):
+            config["threads"] = str(most if threads is None else min(threads, most))
         self._config = config
         self._reached: set[str] = set()
         """The schemes of URLs whose file systems are registered."""

@@ -8,7 +8,7 @@ in the number of edges and layers.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,13 +21,15 @@ from snapdb.errors import InputError
 from snapdb.graph.features import ArrayFeature
 from snapdb.graph.view import Feature, GraphView
 from snapdb.loading.batch import Batch
-from snapdb.loading.source import StreamOptions, StreamSource
+from snapdb.loading.source import Sharing, StreamOptions, StreamSource
 from snapdb.loading.stream import BatchStream
 from snapdb.sampling import Seeds
 from snapdb.storage.array_files import temporary_bytes
 from snapdb.train.models import Layers
 from snapdb.types import SampleSpec
 
+ALONE = Sharing()
+"""All batches of a pass, for a single process."""
 _ROWS = 1 << 14
 """The number of rows per record batch."""
 
@@ -96,6 +98,24 @@ def _column(states: Tensor) -> pa.Array:
 _Features = Mapping[str, Mapping[str, Feature]]
 
 
+class BatchStates(NamedTuple):
+    """A layer's states for the seeds of one batch."""
+
+    number: int
+    """The number of the batch in its pass."""
+    where: Int64s
+    """[seeds] the places of the seeds: their dense ids, or for the last layer their positions."""
+    states: Array | None
+    """[seeds, width] or [seeds]: the states, or None if the layer returns none for the type."""
+
+
+Run = Callable[[int, str, Mapping[str, Array]], Iterator[BatchStates]]
+"""Runs a pass: maps the number of a layer, a node type and the previous layer's states to the states of its batches.
+
+They can be in any order.
+"""
+
+
 @document_attributes
 @dataclass(frozen=True)
 class Passes:
@@ -120,8 +140,12 @@ class Passes:
     step: Callable[[str, float], None]
     """Called with the current step and the share of completed work, from 0 to 1. It may raise an error to stop."""
 
-    def states(self, node_type: str) -> Tensor:
+    def states(self, node_type: str, run: Run | None = None) -> Tensor:
         """Return the last layer's states for all nodes of a type, by dense id: [nodes, width] or [nodes].
+
+        Args:
+            node_type: The type.
+            run: Runs the passes, for example on other machines. Defaults to `results`.
 
         Raises:
             InputError: The type has no nodes, or a layer does not return one row per seed.
@@ -129,19 +153,17 @@ class Passes:
         """
         plan = self._needed(node_type)
         total = sum(self._batches(kind) for kinds in plan for kind in kinds)
-        features: _Features = self.view.node_features
         fresh: dict[str, Array] = {}
         done = 0
         # No dropout and no gradients, so that inference is deterministic and stores no activations.
         with self.layers.at_rest():
             for number, kinds in enumerate(plan):
                 # Earlier layers' states are freed with their files, because a pass reads one layer and writes the next.
-                fresh = {}
+                before, fresh = fresh, {}
                 for kind in kinds:
-                    rows = self._pass(number, kind, features, done, total)
+                    rows = self._pass(number, kind, before, done, total, run or self.results)
                     fresh |= {} if rows is None else {kind: rows}
                     done += self._batches(kind)
-                features = self._next(fresh)
         if node_type not in fresh:
             raise InputError(
                 f"no states of {node_type} exist: the snapshot has no such nodes, or the last layer returns no states",
@@ -166,31 +188,50 @@ class Passes:
             plan.insert(0, kinds)
         return plan
 
-    def _pass(self, number: int, kind: str, features: _Features, done: int, total: int) -> Array | None:
+    def _pass(
+        self, number: int, kind: str, before: Mapping[str, Array], done: int, total: int, run: Run
+    ) -> Array | None:
         """Compute one layer's states for all nodes of a type, or return None if the layer returns none."""
-        depth = len(self.layers.functions)
-        last, what = number + 1 == depth, f"inferring {kind}, {self._layer(number)}"
+        last, what = number + 1 == len(self.layers.functions), f"inferring {kind}, {self._layer(number)}"
+        rows: Array | None = None
+        for count, (batch, where, states) in enumerate(run(number, kind, before)):
+            self.step(what, (done + count) / total)
+            if rows is None:
+                if states is None:
+                    return None
+                size = self.nodes(kind).size if last else self.view.node_counts[kind]
+                rows = _kept((size, *states.shape[1:]), states.dtype, self.folder)
+            self._check_alike(number, f"({kind}, batch {batch})", rows, states)
+            rows[where] = states
+        return rows
+
+    def results(
+        self, number: int, kind: str, before: Mapping[str, Array], sharing: Sharing = ALONE
+    ) -> Iterator[BatchStates]:
+        """Yield a layer's states for the batches of all nodes of a type.
+
+        Args:
+            number: The number of the layer.
+            kind: The node type.
+            before: Node type → the previous layer's states by dense id. Empty for the first layer.
+            sharing: The batches of a pass to compute, if several processes share it.
+        """
+        last = number + 1 == len(self.layers.functions)
         ids = self.nodes(kind)
         # In id order, so that rows are written sequentially.
         seeds = Seeds(kind, ids, y=None, query_order=np.arange(ids.size))
-        view = replace(self.view, node_features=features, targets={})
+        view = replace(
+            self.view, node_features=self._features(before) if number else self.view.node_features, targets={}
+        )
         spec = replace(self.spec, seed_type=kind)
-        rows: Array | None = None
-        options = StreamOptions(threads=self.threads, max_threads=self.most, device=self._device)
+        options = StreamOptions(threads=self.threads, max_threads=self.most, device=self._device, sharing=sharing)
         with BatchStream(StreamSource(view, seeds, spec), options) as stream:
             for batch in stream:
-                self.step(what, (done + batch.index[1]) / total)
                 states = self._applied(number, batch)
-                if rows is None:
-                    if states is None:
-                        return None
-                    size = ids.size if last else self.view.node_counts[kind]
-                    rows = _kept((size, *states.shape[1:]), states.dtype, self.folder)
-                self._check_alike(number, batch, rows, states)
                 # The last layer's states are returned without gaps. The states of other layers are looked up by dense
                 # id.
-                rows[(batch.input_id if last else batch.n_id[kind][: batch.batch_size]).cpu().numpy()] = states
-        return rows
+                where = batch.input_id if last else batch.n_id[kind][: batch.batch_size]
+                yield BatchStates(batch.index[1], where.cpu().numpy(), states)
 
     def _applied(self, number: int, batch: Batch) -> Array | None:
         """Return a layer's states for a batch's seeds, or None if it returns none for their type."""
@@ -202,10 +243,12 @@ class Passes:
         if not isinstance(states, Tensor) or states.dim() not in (1, 2) or len(states) < batch.batch_size:
             shape = tuple(states.shape) if isinstance(states, Tensor) else type(states).__name__
             raise self._unfit(
-                number, batch, f"returned {shape} for {batch.batch_size} seeds; it must return one row per seed"
+                number, _place(batch), f"returned {shape} for {batch.batch_size} seeds; it must return one row per seed"
             )
         if states.dtype == torch.bfloat16:
-            raise self._unfit(number, batch, "returned bfloat16, which numpy does not support; return states.float()")
+            raise self._unfit(
+                number, _place(batch), "returned bfloat16, which numpy does not support; return states.float()"
+            )
         return states[: batch.batch_size].detach().cpu().numpy()
 
     def _called(self, number: int, batch: Batch) -> Any:
@@ -219,28 +262,28 @@ class Passes:
             error.add_note(f"The error occurred in {self._layer(number)} {_place(batch)}.")
             raise
 
-    def _check_alike(self, number: int, batch: Batch, rows: Array, states: Array | None) -> None:
+    def _check_alike(self, number: int, place: str, rows: Array, states: Array | None) -> None:
         """Raise InputError if the shape or dtype of states differs from that of earlier batches."""
         if states is None:
-            raise self._unfit(number, batch, "returned no states, but returned some in previous batches")
+            raise self._unfit(number, place, "returned no states, but returned some in previous batches")
         if (states.shape[1:], states.dtype) != (rows.shape[1:], rows.dtype):
             before = f"but {rows.shape[1:]} {rows.dtype} in previous batches"
-            raise self._unfit(number, batch, f"returned rows of {states.shape[1:]} {states.dtype}, {before}")
+            raise self._unfit(number, place, f"returned rows of {states.shape[1:]} {states.dtype}, {before}")
 
-    def _unfit(self, number: int, batch: Batch, what: str) -> InputError:
-        """Return the error for a layer's result."""
-        return InputError(f"{self._layer(number)} {what} {_place(batch)}", code="layer-states")
+    def _unfit(self, number: int, place: str, what: str) -> InputError:
+        """Return the error for a layer's result for the batch at a place."""
+        return InputError(f"{self._layer(number)} {what} {place}", code="layer-states")
 
     def _layer(self, number: int) -> str:
         """Return the name of a layer for messages."""
         return f"layer {number + 1} of {len(self.layers.functions)}"
 
-    def _next(self, fresh: Mapping[str, Array]) -> _Features:
-        """Return the features of the next layer's batches: the states as x, and all other features unchanged."""
+    def _features(self, before: Mapping[str, Array]) -> _Features:
+        """Return the features of a layer's batches: the previous layer's states as x, and all others unchanged."""
         features: dict[str, Mapping[str, Feature]] = {}
         for kind in self.view.node_counts:
             own = {name: f for name, f in self.view.node_features.get(kind, {}).items() if name != "x"}
-            features[kind] = own | ({"x": ArrayFeature(fresh[kind])} if kind in fresh else {})
+            features[kind] = own | ({"x": ArrayFeature(before[kind])} if kind in before else {})
         return features
 
     def _batches(self, kind: str) -> int:

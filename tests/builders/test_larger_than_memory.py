@@ -139,4 +139,4 @@ def test_duckdb_leaves_memory_for_arrays(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("snapdb.sql_engine.engine.usable_memory", lambda: 1 << 30)
     with snapdb.connect(tmp_path / "db") as db:
         ((limit,),) = db.execute("SELECT current_setting('memory_limit')").fetchall()
-    assert limit == "409.5 MiB"
+    assert limit == "358.3 MiB"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import click
 from click.shell_completion import CompletionItem
 
-from snapdb.remote.urls import is_url
+from snapdb.remote import attach, cache_dir, is_url
 from snapdb_cli.diagnostics import ExitCode
 
 if TYPE_CHECKING:
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 _CATALOG = "catalog.sqlite"
 """The file that identifies a directory as a database."""
+
+
+class Url(str):
+    """The URL of a published database, which is attached when a command uses it."""
 
 
 class DatabasePath(click.Path):
@@ -33,8 +37,8 @@ class DatabasePath(click.Path):
         super().__init__(path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return a URL unchanged, because a path would lose one of its slashes."""
-        return value if is_url(value) else super().convert(value, param, ctx)
+        """Return a path, or a URL, of which a path would lose a slash."""
+        return Url(value) if is_url(value) else super().convert(value, param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
         """Return the commands and database paths that start with the text, or directories if there are none."""
@@ -172,9 +176,13 @@ def module(name: str) -> ModuleType:
 
 
 def call(function: str, *args: object, **options: object) -> ExitCode:
-    """Call a function in this package, such as `commands.export.run`, after importing its module."""
+    """Call a function in this package, such as `commands.export.run`, after importing its module.
+
+    The URLs of published databases are attached, and passed as paths.
+    """
     name, _, attribute = function.rpartition(".")
-    code: ExitCode = getattr(module(name), attribute)(*args, **options)
+    run = getattr(module(name), attribute)
+    code: ExitCode = run(*(attach(arg, cache_dir()).root if isinstance(arg, Url) else arg for arg in args), **options)
     return code
 
 

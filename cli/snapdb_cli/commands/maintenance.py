@@ -12,7 +12,6 @@ from snapdb.database import connect
 from snapdb.errors import InputError
 from snapdb.execute.maintenance import PROBLEMS, intact, run_check
 from snapdb.lineage import at_lineage
-from snapdb.remote import attach, cache_dir
 from snapdb.sql_engine import quote_odd, text_literal
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.connection import upgrade as upgrade_database
@@ -25,10 +24,11 @@ from snapdb_cli.output import Output
 from snapdb_cli.terminal import Progress
 
 
-def check(path: Path | str, diagnostics: Diagnostics, output_format: str) -> ExitCode:
+def check(path: Path, diagnostics: Diagnostics, output_format: str) -> ExitCode:
     """List a database's problems without writing to it. Returns FAILED if anything is damaged."""
-    db_dir = open_db_dir(attach(path, cache_dir()).root if isinstance(path, str) else path, read_only=True)
-    with Progress(diagnostics, f"checking {path}") as progress:
+    db_dir = open_db_dir(path, read_only=True)
+    place = db_dir.url or str(path)
+    with Progress(diagnostics, f"checking {place}") as progress:
         problems, checked = _problems(db_dir, progress)
         batch, output = listing(PROBLEMS, problems), Output(output_format)
         if problems or output_format != "table" or not output.terminal:  # on a terminal, the line below is sufficient
@@ -36,7 +36,7 @@ def check(path: Path | str, diagnostics: Diagnostics, output_format: str) -> Exi
     damage = sum(problem.is_damage for problem in problems)
     notes = len(problems) - damage
     found = f"{damage} damaged, {notes} orphan files" if problems else intact(checked)
-    diagnostics.narrate(f"{path}: {found}")
+    diagnostics.narrate(f"{place}: {found}")
     return ExitCode.FAILED if damage else ExitCode.OK
 
 

@@ -17,6 +17,7 @@ from prompt_toolkit.history import History
 
 from snapdb.errors import SnapdbError
 from snapdb.release import __version__
+from snapdb.remote import shown_place
 from snapdb_cli.commands.arguments import Settings, module
 from snapdb_cli.diagnostics import Diagnostics, ExitCode
 from snapdb_cli.repl.preferences import Preferences, config_file, load, start_file
@@ -31,7 +32,7 @@ def run(path: Path | None, diagnostics: Diagnostics, settings: Settings) -> Exit
     preferences, wrong = load(config_file()) if settings.config else (Preferences(), [])
     for complaint in wrong:
         diagnostics.say(complaint)
-    place = "a temporary database, deleted on exit" if path is None else str(path)
+    place = "a temporary database, deleted on exit" if path is None else shown_place(path)
     diagnostics.narrate(f"snapdb {__version__} on {place}{' (read-only)' if settings.read_only else ''}")
     if path is not None and not settings.read_only and not path.exists() and path.absolute().parent.is_dir():
         diagnostics.announce(f"{path} does not exist, so a new database is created")
@@ -104,7 +105,7 @@ class _Opening:
         """Return the name of the database."""
         if self.session is not None:
             return self.session.title()
-        return "temporary" if self._path is None else self._path.resolve().name
+        return "temporary" if self._path is None else shown_place(self._path.resolve()).rpartition("/")[2]
 
     def state(self) -> str:
         """Return the state of the transaction."""

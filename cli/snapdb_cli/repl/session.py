@@ -17,6 +17,7 @@ from snapdb.catalog.vocabulary import Vocabulary
 from snapdb.database import Database, connect
 from snapdb.errors import ParseError, SnapdbError
 from snapdb.plan.show import DropPlan
+from snapdb.remote import is_url, shown_place
 from snapdb.sql.lexer import parts
 from snapdb.sql.maintenance import ExpireSnapshots, Vacuum
 from snapdb.sql.show import Drop
@@ -176,8 +177,8 @@ class ReplSession:
 
     def open(self, path: str) -> None:
         """Switch to another database, or to a temporary one for ''. If this fails, the current one remains open."""
-        place = Path(path).expanduser() if path else None
-        opened = connect(place, **({} if place is None else self.opening))
+        place = path if is_url(path) else Path(path).expanduser() if path else None
+        opened = connect(place, **({} if place is None or is_url(place) else self.opening))
         before, self.shell.database = self.shell.database, opened
         before.close()
 
@@ -228,7 +229,9 @@ class ReplSession:
 
     def title(self) -> str:
         """Return the name of the database, which is the name of its directory."""
-        return "temporary" if self.database.temporary else os.path.basename(os.path.abspath(self.database.path))
+        if self.database.temporary:
+            return "temporary"
+        return os.path.basename(shown_place(self.database.path.absolute()))
 
 
 def _pieces(text: str) -> Iterator[tuple[str, bool]]:

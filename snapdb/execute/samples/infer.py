@@ -28,6 +28,7 @@ from snapdb.types import FULL, Snapshot, VertexElement
 
 if TYPE_CHECKING:
     from snapdb.train import Inferred, Layers
+    from snapdb.train.layerwise import Run
 
 
 _INFERRED = "snapdb inferred"
@@ -89,7 +90,7 @@ class Inference:
         (statement,) = parse(f"{create} {quote_odd(self.into)} AS {query}")
         return statement
 
-    def opened(self, context: ExecutionContext) -> _OpenInference:
+    def opened(self, context: ExecutionContext) -> OpenInference:
         """Open the snapshot without the rules that skip types more than one hop away from the seeds.
 
         Raises:
@@ -113,7 +114,7 @@ class Inference:
         except SnapdbError as error:
             raise error.located(statement.source) from error.__cause__
         types = {c.name: c.type for c in context.bind_context.tables_under(snapshot)[element.table.lower()].columns}
-        return _OpenInference(self, context, plan, opened, element, {name: types[name] for name in element.key})
+        return OpenInference(self, context, plan, opened, element, {name: types[name] for name in element.key})
 
     def _element(self, snapshot: Snapshot) -> VertexElement:
         """Return the vertex type whose states are inferred."""
@@ -143,7 +144,7 @@ def run_inference(session: DatabaseSession, wanted: Inference) -> Inferred:
         session.transactions.check()
         trial = wanted.trial(session.catalog())
         session.check_allowed(session.plan(trial), trial)
-    ready = retry_if_replaced(lambda: session.read_head(wanted.opened))
+    ready = open_inference(session, wanted)
     inferred = ready.inferred()
     if wanted.into is not None:
         session.sources[_INFERRED] = as_source(inferred.reader())
@@ -152,6 +153,11 @@ def run_inference(session: DatabaseSession, wanted: Inference) -> Inferred:
         finally:
             del session.sources[_INFERRED]
     return inferred
+
+
+def open_inference(session: DatabaseSession, wanted: Inference) -> OpenInference:
+    """Open the snapshot of an inference. The errors are those of `Inference.opened`."""
+    return retry_if_replaced(lambda: session.read_head(wanted.opened))
 
 
 def _check_full(statement: Sample) -> None:
@@ -168,7 +174,7 @@ def _check_full(statement: Sample) -> None:
             )
 
 
-class _OpenInference(NamedTuple):
+class OpenInference(NamedTuple):
     """An inference whose snapshot is open."""
 
     inference: Inference
@@ -179,15 +185,12 @@ class _OpenInference(NamedTuple):
     key: dict[str, str]
     """The key columns, with their types."""
 
-    def inferred(self) -> Inferred:
-        """Return the last layer's states of all vertices of the type. The snapshot is always released.
-
-        Raises:
-            InputError: A layer does not return one row of numbers per seed.
-        """
-        inference, view, path = self.inference, self.opened.view, self.context.store.db_dir.path
-        passes = train.Passes(
-            view,
+    @property
+    def passes(self) -> train.Passes:
+        """The passes over the snapshot's nodes."""
+        inference, path = self.inference, self.context.store.db_dir.path
+        return train.Passes(
+            self.opened.view,
             replace(self.plan.spec, order="IN ORDER"),
             inference.layers,
             folder=path if os.access(path, os.W_OK) else Path(tempfile.gettempdir()),
@@ -197,9 +200,20 @@ class _OpenInference(NamedTuple):
             device=inference.device,
             step=self.context.step,
         )
+
+    def inferred(self, run: Run | None = None) -> Inferred:
+        """Return the last layer's states of all vertices of the type. The snapshot is always released.
+
+        Args:
+            run: Runs the passes, or None to run them in this process.
+
+        Raises:
+            InputError: A layer does not return one row of numbers per seed.
+        """
+        inference, passes = self.inference, self.passes
         try:
-            states = passes.states(self.element.name)
-            ids = view.keys[self.element.name].read(passes.nodes(self.element.name))
+            states = passes.states(self.element.name, run)
+            ids = self.opened.view.keys[self.element.name].read(passes.nodes(self.element.name))
         finally:
             self.opened.release()
         return train.Inferred(self.element.name, self.element.key, ids, states, inference.column)
