@@ -28,7 +28,7 @@ def publish_database(plan: PublishPlan, context: ExecutionContext) -> Rows:
         raise
     return Outcome(
         f"generation {done.generation} at {plan.url}: {counted(done.files, 'file')} ({size_words(done.bytes)}), "
-        f"{size_words(done.uploaded)} uploaded in {timedelta(seconds=round(done.seconds, 1))}"
+        f"{size_words(done.uploaded)} uploaded in {done.seconds:.1f} s"
     )
 
 

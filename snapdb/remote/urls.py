@@ -49,8 +49,10 @@ def check_url(url: str) -> str:
         raise InputError(f"{shown(url)!r} has a query or a fragment; remove it", code="bad-url")
     place = parts.path.strip("/") if parts.scheme == "file" else parts.netloc
     if not place or (parts.scheme == "file" and parts.netloc):
-        what = "an absolute path, as in file:///mnt/nfs/shop" if parts.scheme == "file" else "a bucket"
-        raise InputError(f"{shown(url)!r} names no place; it must contain {what}", code="bad-url")
+        what = (
+            "absolute path, as in file:///mnt/nfs/shop" if parts.scheme == "file" else "bucket, as in s3://bucket/shop"
+        )
+        raise InputError(f"{shown(url)!r} has no {what}", code="bad-url")
     return url.rstrip("/")
 
 

@@ -45,6 +45,7 @@ def publish(
 ) -> ExitCode:
     """Publish a database to object storage, and report the generation."""
     named = ", ".join(quote_odd(name) for name in snapshots)
+    open_db_dir(path, read_only=False, make=False)  # a misspelt path must not publish a new database
     statement = f"PUBLISH {f'SNAPSHOT {named} ' if named else ''}TO {text_literal(url)}"
     with connect(path) as database, Progress(diagnostics, f"publishing {path}") as progress:
         database.progress = progress.update
