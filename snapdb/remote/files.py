@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from snapdb.errors import DatabaseError, InputError, SnapdbError
-from snapdb.remote.stores import reason_of
+from snapdb.remote.stores import RETRY, reason_of
 
 READ_SCHEMES = ("s3", "gs", "az", "https", "http")
 """The URL schemes from which queries can read files."""
@@ -57,12 +57,14 @@ def file_system(scheme: str) -> Any:
             names = await super()._glob(path.partition("://")[2] or path, **options)
             return [name for name in names if "/." in path or not name.rpartition("/")[2].startswith(".")]
 
-    return Store(scheme, client_options={"allow_http": True} if scheme == "http" else None)
+    options = {"allow_http": True} if scheme == "http" else None
+    return Store(scheme, client_options=options, retry_config=RETRY)
 
 
 def url_error(trace: str) -> SnapdbError:
     """Return the error for a query that cannot read a URL, given the traceback in DuckDB's message."""
-    lines = [line.strip() for line in trace.split("\n\nDebug", maxsplit=1)[0].splitlines() if line.strip()]
+    trace = trace.replace("\\n", "\n").split("\n\nDebug", maxsplit=1)[0]  # the message may be JSON
+    lines = [line.strip() for line in trace.splitlines() if line.strip()]
     name, _, reason = next((line for line in reversed(lines) if re.match(r"[\w.]+Error: ", line)), lines[-1]).partition(
         ": "
     )

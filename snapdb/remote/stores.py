@@ -18,8 +18,8 @@ from urllib.parse import unquote, urlsplit
 from snapdb.errors import DatabaseError, InputError, LockedError
 from snapdb.remote.urls import check_url, shown
 
-_TRIES = 5
-"""The number of retries of a failed request, with exponential backoff."""
+RETRY = {"max_retries": 5, "retry_timeout": timedelta(minutes=1)}
+"""How often a failed request is repeated, with exponential backoff."""
 _SECRETS = re.compile(r"(SECRET|TOKEN|KEY|PASSWORD|CREDENTIAL)", re.IGNORECASE)
 """Environment variables whose values must not appear in messages."""
 _FEWEST = 6
@@ -101,10 +101,9 @@ class _Bucket:
         self.url = url
         self._errors: Any = import_module("obstore.exceptions")
         from_url = import_module("obstore.store").from_url
-        retry = {"max_retries": _TRIES, "retry_timeout": timedelta(minutes=1)}
         options = {"allow_http": True} if os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://") else {}
         with self._translated("open", ""):
-            self._store: Any = from_url(url, retry_config=retry, client_options=options)
+            self._store: Any = from_url(url, retry_config=RETRY, client_options=options)
 
     def get(self, key: str) -> Stored | None:
         with self._translated("read", key):
@@ -189,6 +188,8 @@ def reason_of(text: str) -> str:
     """Return the reason in an error of obstore in one line, without URLs' queries and values of secrets."""
     text = " ".join(text.split("\n\nDebug", maxsplit=1)[0].split())
     text = re.sub(r"\?[^\s\"')]*", "", text)
+    text = re.sub(r" in [\d.]+m?s, after \d+ retries, max_retries: \d+, retry_timeout: \w+ +-", ":", text)
+    text = re.sub(r"^Generic \w+ error: Error performing [A-Z]+ (\S+?):", r"\1:", text)
     for name, value in os.environ.items():
         if _SECRETS.search(name) and len(value) >= _FEWEST:
             text = text.replace(value, "…")

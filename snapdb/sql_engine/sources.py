@@ -294,8 +294,10 @@ class Folders(NamedTuple):
             if not any(path == url or (url.endswith("/") and str(path).startswith(url)) for url in self.urls):
                 raise InputError(outside(str(path)), code="folder-not-allowed")
             return
-        real = os.path.realpath(unquote(urlsplit(str(path)).path) if str(path).startswith("file:") else path)
-        if real not in self.files and not os.path.join(real, "").startswith(self.paths):
+        whole = str(path).startswith("file:")  # of a publication, for which a task may use the whole folder
+        real = os.path.realpath(unquote(urlsplit(str(path)).path) if whole else path)
+        allowed = real in self.files or (os.path.join(real, "") if whole else real).startswith(self.paths)
+        if not allowed:
             raise InputError(outside(str(path)), code="folder-not-allowed")
 
     @property

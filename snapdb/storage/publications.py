@@ -178,8 +178,7 @@ def _check_own(records: PublicationRecords, url: str, head: Head) -> None:
     """Raise CommitConflict unless the head at a URL is the last publication of this database."""
     if head.database != records.database:
         raise moved(
-            f"{shown(url)} contains another database ({head.database[:8]}…), which is not overwritten; publish to "
-            "another URL",
+            f"{shown(url)} contains another database, which is not overwritten; publish to another URL",
             code="another-database",
         )
     known = records.by_url.get(url)

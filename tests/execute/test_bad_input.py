@@ -57,7 +57,7 @@ REFUSED = {
     "a function that lists the engine's tables": ("SELECT count(*) FROM duckdb_tables()", "refused"),
     "two statements without a semicolon": ("SELECT 1\nSELECT 2", "query-syntax"),
     "a pattern": ("MATCH (a) RETURN a", "refused"),
-    "a file on the web": ("SELECT * FROM 'https://example.com/x.csv'", "query"),
+    "a file on the web": ("SELECT * FROM 'http://127.0.0.1:9/x.csv'", "storage-failed"),
     "in order with ties": (
         SAMPLE.replace("FROM person)", "FROM person ORDER BY y)").replace("SELECT id", "SELECT id, label AS y")
         + " IN ORDER",

@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 import snapdb
+from snapdb.memory import available_memory
 from snapdb.sampling import vertex_input
 from tests.support.inside.graph import ArrayFeature, for_random_reads
 from tests.support.inside.kernels import gather, gather_mapped, gather_over, last_before, overlay
 from tests.support.inside.loading import _pages_read
-from tests.support.inside.storage import available_memory, map_array, read_singly
+from tests.support.inside.storage import map_array, read_singly
 from tests.support.streams import settles
 from tests.support.waiting import until
 
