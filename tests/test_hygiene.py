@@ -24,7 +24,7 @@ from tests.support.inside.plan import plan_kinds
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE
 
-PACKAGES = {"snapdb": ROOT, "snapdb_cli": ROOT / "cli", "snapdb_grammar": ROOT / "grammar"}
+PACKAGES = {"snapdb": ROOT, "snapdb_cli": ROOT / "cli", "snapdb_ui": ROOT / "ui", "snapdb_grammar": ROOT / "grammar"}
 """Package → the directory that is its root."""
 SOURCES = sorted(path for package, root in PACKAGES.items() for path in (root / package).rglob("*.py"))
 HEAVY = ("torch", "numba", "duckdb", "pyarrow")
@@ -218,7 +218,7 @@ def test_light_work_loads_no_heavy_library(
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     """The wheel, built from a copy of the sources alone."""
     copy = tmp_path_factory.mktemp("sources")
-    for folder in ("snapdb", "cli", "grammar", "docs/language"):
+    for folder in ("snapdb", "cli", "ui", "grammar", "docs/language"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         if (ROOT / name).is_file():

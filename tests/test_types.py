@@ -17,7 +17,7 @@ from tests.support.waiting import PATIENCE
 
 SCRIPT = ROOT / "tests" / "support" / "typed_script.py"
 """Each of its lines with a comment is one that mypy reports with this text."""
-PACKAGES = {"snapdb": ROOT, "snapdb_cli": ROOT / "cli", "snapdb_grammar": ROOT / "grammar"}
+PACKAGES = {"snapdb": ROOT, "snapdb_cli": ROOT / "cli", "snapdb_ui": ROOT / "ui", "snapdb_grammar": ROOT / "grammar"}
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("types")]
 

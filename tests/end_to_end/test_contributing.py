@@ -64,7 +64,7 @@ def test_a_family_has_its_name_in_every_layer() -> None:
 
 
 def test_a_statement_takes_five_files_and_runs(tmp_path: Path) -> None:
-    for folder in ("snapdb", "cli", "grammar", "docs"):
+    for folder in ("snapdb", "cli", "ui", "grammar", "docs"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     recipe = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Adding a kernel")[0]
     steps = [(name, textwrap.dedent(diff)) for name, _, diff in STEP.findall(recipe)]
@@ -72,7 +72,7 @@ def test_a_statement_takes_five_files_and_runs(tmp_path: Path) -> None:
         path = tmp_path / name
         path.write_text(changed(path.read_text("utf-8"), diff), "utf-8")
     assert [name for name, _ in steps] == [layer.format("versions") for layer in (*LAYERS, PAGE)]
-    paths = os.pathsep.join(str(tmp_path / folder) for folder in ("", "cli", "grammar"))
+    paths = os.pathsep.join(str(tmp_path / folder) for folder in ("", "cli", "ui", "grammar"))
     done = subprocess.run(
         [sys.executable, "-c", RUN],
         cwd=tmp_path,
