@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from snapdb.arrays import Bools, Int64s
@@ -18,7 +19,7 @@ from snapdb.graph.features import open_feature, open_features, open_history, ope
 from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout, codings
 from snapdb.graph.view import Feature, GraphView, KeyReader
 from snapdb.release import __version__
-from snapdb.sql_engine import SqlEngine, key_rows
+from snapdb.sql_engine import Names, SqlEngine, key_rows
 from snapdb.storage.artifacts import digest_of, locate_artifact
 from snapdb.storage.catalog_db.codec import decode, encode
 from snapdb.storage.catalog_db.connection import CatalogDb
@@ -40,6 +41,10 @@ class OpenSnapshot(NamedTuple):
     """The locks that protect the files."""
 
 
+_KEPT_KEYS = 100_000_000
+"""The number of dense ids up to which all keys of a vertex type are kept in memory once a batch has needed one."""
+
+
 @dataclass(frozen=True)
 class _TableKeys:
     """An id map's keys, which are read from Parquet on first use."""
@@ -51,11 +56,19 @@ class _TableKeys:
 
     def read(self, ids: Int64s) -> pa.Array:
         """Return the user's keys for dense ids, as an array of the key's type, or of structs for a composite key."""
-        return self._keys.take(pa.array(ids))
+        if self.id_map.limit <= _KEPT_KEYS:
+            return self._keys.take(pa.array(ids))
+        wanted, inverse = np.unique(ids, return_inverse=True)
+        sources = {"wanted": pa.table({"dense": wanted})}
+        return self._selected("SEMI JOIN wanted USING (dense)", sources).take(pa.array(inverse.reshape(-1)))
 
     @cached_property
     def _keys(self) -> pa.Array:
         """All keys in dense-id order."""
+        return self._selected("", {})
+
+    def _selected(self, join: str, sources: Mapping[str, pa.Table]) -> pa.Array:
+        """Return keys in dense-id order: those that a join with sources leaves."""
         root = self.db_dir.path
         with raise_if_replaced(root):
             check_files(self.db_dir, f"the id map of {self.vertex}", self.id_map.segments)
@@ -67,9 +80,10 @@ class _TableKeys:
         with (
             closing(SqlEngine(root, attached=attached)) as sql_engine,
             raise_if_replaced(root),
-            sql_engine.session() as session,
+            sql_engine.session(Names(sources=sources)) as session,
         ):
-            table = session.table(f"SELECT * EXCLUDE (dense) FROM ({source}) ORDER BY dense").combine_chunks()
+            query = f"SELECT * EXCLUDE (dense) FROM ({source}) {join} ORDER BY dense"
+            table = session.table(query).combine_chunks()
         columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in table.columns]
         return columns[0] if len(names) == 1 else pa.StructArray.from_arrays(columns, names)
 
