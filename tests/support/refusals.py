@@ -23,6 +23,7 @@ NEW: dict[str, set[str]] = {}
 CHANGING = (
     (r"{temporary}/(?:[^\s'\",;:()]+/)?([^/\s'\",;:()]+)", r"…/\1"),
     (r"\bsnapdb-\w{{8}}\b", "snapdb-…"),
+    (r"s3://snaps/test_[^/\s'\",;:()]+", "s3://snaps/…"),
     (r"\bpid \d+", "pid …"),
     (r"\b0x[0-9a-f]+|\b[0-9a-f]{{12,}}\b", "…"),
     (r"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?\+00:00", "…"),
