@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from snapdb.loading import Batch
 
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'snapdb[ray]'")
 ray_train = pytest.importorskip("ray.train", reason="ray[train] is not installed")
+collective = pytest.importorskip("ray.train.collective", reason="ray[train] is not installed")
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore"), pytest.mark.xdist_group("ray")]
 
@@ -82,18 +84,24 @@ def single(url: str, sampler: str = "train", epochs: int = 1) -> Counter[tuple[i
 
 
 def record(stream: snapdb.BatchStream[Batch], config: dict[str, Any]) -> None:
-    """A training loop that records its batches, and fails after some of them if it should."""
+    """A training loop that records its batches, and stops or dies after a checkpoint if it should."""
     own = snapdb.ray.rank()
-    path = Path(config["folder"]) / f"{config['run']}-{own['rank']}.jsonl"
-    with open(path, "a") as file:
+    folder = Path(config["folder"])
+    with open(folder / f"{config['run']}-{own['rank']}.jsonl", "a") as file:
         for count, batch in enumerate(stream, 1):
             file.write(json.dumps([*batch.index, digest(batch), torch.get_num_threads()]) + "\n")
             file.flush()
             if count == config.get("stop"):
-                snapdb.ray.report(
-                    stream, {"count": count}, save=lambda folder: (folder / "model.txt").write_text("weights")
-                )
+                snapdb.ray.report(stream, {"count": count}, save=_save)
                 return
+            if count == config.get("dies") and not (folder / "died").exists():
+                snapdb.ray.report(stream, {"count": count}, save=_save)
+                ray_train.get_all_reported_checkpoints()  # returns when the run knows this one
+                collective.barrier()
+                if own["rank"] == 0:
+                    (folder / "died").touch()
+                    os.kill(os.getpid(), signal.SIGKILL)
+                collective.barrier()  # never ends, because one worker is dead
 
 
 def _save(folder: Path) -> None:
@@ -105,24 +113,40 @@ def records(folder: Path, run: str) -> Counter[tuple[int, int, str]]:
     return Counter((epoch, index, text) for epoch, index, text, _ in lines)
 
 
-def fitted(url: str, folder: Path, workers: int, run: str, **options: Any) -> Any:
+def fitted(url: str, folder: Path, workers: int | tuple[int, int], run: str, **options: Any) -> Any:
     config = {"folder": str(folder), "run": run, **options.pop("config", {})}
-    run_config = ray_train.RunConfig(storage_path=str(folder / "storage"), name=run)
+    failures = ray_train.FailureConfig(max_failures=options.pop("failures", 0))
+    run_config = ray_train.RunConfig(storage_path=str(folder / "storage"), name=run, failure_config=failures)
     trainer = snapdb.ray.trainer(
         record, url, "train", workers=workers, pad=False, config=config, run_config=run_config, **options
     )
     return trainer.fit()
 
 
-@pytest.mark.parametrize(("first", "then"), [(2, 4), (4, 1)])
-def test_workers_train_on_the_batches_of_one_stream_and_a_run_continues_with_another_number(
-    url: str, cluster: None, tmp_path: Path, first: int, then: int
+def test_workers_train_on_the_batches_of_one_stream_and_a_run_continues_with_fewer(
+    url: str, cluster: None, tmp_path: Path
 ) -> None:
-    result = fitted(url, tmp_path, first, "before", config={"stop": 2})
+    result = fitted(url, tmp_path, 3, "before", config={"stop": 2})
     with result.checkpoint.as_directory() as folder:
         assert (Path(folder) / "model.txt").read_text() == "weights"
-    fitted(url, tmp_path, then, "after", resume=result.checkpoint)
+    fitted(url, tmp_path, 1, "after", resume=result.checkpoint)
     assert records(tmp_path, "before") + records(tmp_path, "after") == single(url)
+
+
+def test_a_run_whose_worker_was_killed_continues_under_its_name_with_more(
+    url: str, cluster: None, tmp_path: Path
+) -> None:
+    with pytest.raises(Exception, match=r"(?i)died|killed|worker"):
+        fitted(url, tmp_path, 2, "run", config={"dies": 2})
+    assert (tmp_path / "died").exists()
+    fitted(url, tmp_path, 3, "run")
+    assert records(tmp_path, "run") == single(url)
+
+
+def test_an_elastic_run_survives_the_death_of_a_worker(url: str, cluster: None, tmp_path: Path) -> None:
+    fitted(url, tmp_path, (1, 3), "run", config={"dies": 1}, failures=1)
+    assert (tmp_path / "died").exists()
+    assert records(tmp_path, "run") == single(url)
 
 
 def test_a_function_is_applied_to_every_batch(url: str, cluster: None) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import snapdb
 from snapdb.errors import CommitConflict, CorruptError, InputError, LockedError
@@ -140,6 +141,12 @@ def test_an_attached_copy_equals_the_database(shop: snapdb.Database, url: str, t
         assert copy.execute("CHECK DATABASE").fetchall() == []
         ids = [b.ids("person").to_pylist() for b in copy.stream("train")]
         assert ids == [b.ids("person").to_pylist() for b in shop.stream("train")]
+        torch.manual_seed(3)
+        model = snapdb.train.GraphSAGE(features=6, classes=3, hidden=8, layers=2)
+        people = {"node_type": "person", "fanout": "knows => [FULL]", "threads": 1}
+        own, theirs = shop.infer(model, "early", **people), copy.infer(model, "early", **people)
+        assert theirs.ids.equals(own.ids)
+        assert torch.equal(theirs.states, own.states)
 
 
 def test_a_trainer_fetches_only_what_it_reads(shop: snapdb.Database, tmp_path: Path) -> None:
