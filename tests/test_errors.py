@@ -24,7 +24,7 @@ from snapdb.errors import BindError, SnapdbError, Span
 from tests.support.places import ROOT
 
 PAGE = ROOT / "docs" / "errors.md"
-SOURCES = [path for folder in ("snapdb", "cli") for path in sorted((ROOT / folder).rglob("*.py"))]
+SOURCES = [path for folder in ("snapdb", "cli", "ui") for path in sorted((ROOT / folder).rglob("*.py"))]
 KINDS = {name: kind for name, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, SnapdbError)}
 CODES = load_codes()
 BY_CODE = {code.code: code for code in CODES}

@@ -47,6 +47,7 @@ IMPORTERS = {
     "snapdb/sampling/backends.py",
     "cli/snapdb_cli/commands/arguments.py",
     "cli/snapdb_cli/commands/declarations.py",
+    "cli/snapdb_cli/commands/metrics.py",
 }
 """The only modules that import by name: for names of a package, operators, optional libraries, subcommands."""
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from snapdb.catalog.state import Catalog, VersionHistory, moment
 from snapdb.error_codes import load_codes
 from snapdb.storage.cache_reports import CacheReport, CacheReports
+from snapdb.storage.catalog_db.alert_rows import AlertRows
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.catalog_db.task_rows import LeaderLease, RunRows, TaskRows
@@ -315,7 +316,7 @@ def _sum_stats(reports: Sequence[CacheReport]) -> CacheStats | None:
 
 _SHOWN_TASKS = """
     name VARCHAR, state VARCHAR, next_run TIMESTAMPTZ, last_state VARCHAR, last_run TIMESTAMPTZ, schedule VARCHAR,
-    runs BIGINT, created TIMESTAMPTZ
+    runs BIGINT, created TIMESTAMPTZ, notify VARCHAR
 """
 _TASKS = fields(f"""
     {_SHOWN_TASKS}, last_error VARCHAR, suspended BOOLEAN, zone VARCHAR, condition VARCHAR, timeout DOUBLE,
@@ -323,11 +324,14 @@ _TASKS = fields(f"""
 """)
 _SHOWN_RUNS = """
     task VARCHAR, run BIGINT, state VARCHAR, scheduled TIMESTAMPTZ, error VARCHAR, rows BIGINT, bytes BIGINT,
-    started TIMESTAMPTZ, ended TIMESTAMPTZ
+    started TIMESTAMPTZ, ended TIMESTAMPTZ, notified VARCHAR
 """
 _TASK_RUNS = fields(f"""
     {_SHOWN_RUNS}, attempt BIGINT, cause VARCHAR, version BIGINT, published BIGINT[], retry_at TIMESTAMPTZ,
     seconds DOUBLE, log VARCHAR
+""")
+_TASK_TOTALS = fields("""
+    task VARCHAR, state VARCHAR, runs BIGINT, last_time TIMESTAMPTZ, last_seconds DOUBLE, pending_alerts BIGINT
 """)
 _LEADER = fields("host VARCHAR, pid BIGINT, since TIMESTAMPTZ, beat BIGINT")
 SHOWN_TASKS = tuple(name for name, _ in fields(_SHOWN_TASKS))
@@ -364,7 +368,7 @@ def _tasks(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
     status = task_status(catalog, catalog_db, due)
     for t in catalog.tasks.values():
         s = status[t.id]
-        last = (s.last_state, _moment(s.last), t.schedule.text, s.runs, moment(t.created), s.last_error)
+        last = (s.last_state, _moment(s.last), t.schedule.text, s.runs, moment(t.created), t.notify, s.last_error)
         timeout = None if t.timeout is None else t.timeout / 1e6
         policies = (timeout, t.retries, t.overlap, t.catch_up, t.folder, t.body, t.author)
         schedule = (t.suspended, t.schedule.zone, t.condition)
@@ -398,13 +402,23 @@ def task_status(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> dict[int, 
 def _task_runs(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
     """Yield the runs in start order, including runs of dropped tasks."""
     with catalog_db.db_dir.raise_if_misread(), catalog_db.reading() as connection:
-        runs = list(RunRows(connection).read())
+        runs, alerts = list(RunRows(connection).read()), AlertRows(connection).states()
     runs.sort(key=lambda r: (r.scheduled if r.started is None else r.started, r.task, r.run, r.attempt))
     for r in runs:
-        shown = (moment(r.scheduled), r.error, r.rows, r.bytes, _moment(r.started), _moment(r.ended))
+        alert = alerts.get((r.task, r.run, r.attempt))
+        shown = (moment(r.scheduled), r.error, r.rows, r.bytes, _moment(r.started), _moment(r.ended), alert)
         seconds = None if r.started is None or r.ended is None else (r.ended - r.started) / 1e6
         own = (r.attempt, r.cause, r.version, list(r.published), _moment(r.retry), seconds, r.log)
         yield r.name, r.run, r.state, *shown, *own
+
+
+def _task_totals(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
+    """Yield the number of runs by task and state, including runs of dropped tasks."""
+    with catalog_db.db_dir.raise_if_misread(), catalog_db.reading() as connection:
+        totals, pending = RunRows(connection).totals(), AlertRows(connection).pending()
+    for t in totals:
+        seconds = None if t.started is None or t.ended is None else (t.ended - t.started) / 1e6
+        yield t.task, t.state, t.runs, _moment(t.last), seconds, pending.get((t.task, t.state), 0)
 
 
 def _leader(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
@@ -473,6 +487,7 @@ SYSTEM_TABLES: Mapping[str, _SystemTable] = {
     "publications": _SystemTable(_PUBLICATIONS, _publications),
     "tasks": _SystemTable(_TASKS, _tasks),
     "task_runs": _SystemTable(_TASK_RUNS, _task_runs),
+    "task_totals": _SystemTable(_TASK_TOTALS, _task_totals),
     "leader": _SystemTable(_LEADER, _leader),
     "versions": _SystemTable(_VERSIONS, _versions),
     "loaded_files": _SystemTable(_LOADED_FILES, _loaded_files),

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
+from snapdb.daemon.alerts import AlertThread
 from snapdb.daemon.log import Clock, Intervals, Log, LogFormat
 from snapdb.daemon.loop import Loop
 from snapdb.daemon.worker_pool import WorkerPool
@@ -192,6 +193,7 @@ class _Daemon:
         self._lease_holder = _LeaseHolder(catalog_db, clock, intervals, log)
         self._heartbeat: _Heartbeat | None = None
         self._loop: Loop | None = None
+        self._alerts: AlertThread | None = None
         self._trouble: str | None = None
         self._signals: list[int] = []
 
@@ -248,6 +250,9 @@ class _Daemon:
         self._loop = Loop(
             self._catalog_db, self._worker_pool, self._clock, self._intervals, self._log, self._heartbeat.holder
         )
+        self._alerts = AlertThread(
+            self._catalog_db.db_dir, self._heartbeat.holder, self._clock, self._intervals, self._log
+        )
         return 0.0
 
     def _log_trouble(self, error: Exception) -> None:
@@ -262,8 +267,15 @@ class _Daemon:
         runs = len(self._worker_pool.going())
         self._worker_pool.kill()
         self._heartbeat.stop()
+        self._stop_alerts()
         self._log.warn("leader.lost", why=why, runs=runs)
         self._heartbeat = self._loop = None
+
+    def _stop_alerts(self) -> None:
+        """Stop sending alerts. Those that are pending are left to the next leader."""
+        if self._alerts is not None:
+            self._alerts.stop()
+            self._alerts = None
 
     def _end(self, why: str, grace: float) -> None:
         """Let runs finish, stop those that do not, and shut down."""
@@ -271,6 +283,7 @@ class _Daemon:
         if self._loop is not None and self._heartbeat is not None:
             finished, rolled_back = self._finish(self._loop, self._heartbeat, grace)
         self._worker_pool.close()
+        self._stop_alerts()
         if self._heartbeat is not None:
             self._heartbeat.stop(resign=True)
         self._log.info("daemon.stop", why=why, finished=finished, rolled_back=rolled_back)

@@ -167,7 +167,7 @@ def _options(context: BindContext, options: Sequence[TaskOption]) -> dict[str, A
     return {option.name: _READ.get(option.name, _unchanged)(context, option) for option in options}
 
 
-def _unchanged(context: BindContext, option: TaskOption) -> str | int:
+def _unchanged(context: BindContext, option: TaskOption) -> str | int | None:
     return option.value
 
 
@@ -184,7 +184,7 @@ def _timeout(context: BindContext, option: TaskOption) -> int:
     return microseconds(length)
 
 
-_READ: dict[str, Callable[[BindContext, TaskOption], str | int]] = {"timeout": _timeout}
+_READ: dict[str, Callable[[BindContext, TaskOption], str | int | None]] = {"timeout": _timeout}
 """Maps options to the functions that convert their values. The values of other options are stored unchanged."""
 
 

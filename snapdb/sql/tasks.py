@@ -57,8 +57,9 @@ class Schedule:
 class TaskOption:
     """An item in a task's WITH or SET clause."""
 
-    name: Literal["timeout", "retries", "overlap", "catch_up"]
-    value: str | int
+    name: Literal["timeout", "retries", "overlap", "catch_up", "notify"]
+    value: str | int | None
+    """The value. None, which only notify accepts, clears the option."""
     span: Span = field(compare=False)
 
 
@@ -109,12 +110,16 @@ class ExecuteTask(Statement):
         return f"EXECUTE TASK {print_name(self.name)}"
 
 
-_Option = Literal["timeout", "retries", "overlap", "catch_up"]
+_Option = Literal["timeout", "retries", "overlap", "catch_up", "notify"]
 
 _OPTIONS: dict[str, _Option] = by_word(_Option)
 
 _TAKEN: dict[str, tuple[str, ...]] = {"overlap": ("skip", "queue"), "catch_up": ("none", "last", "all")}
 """The words that are valid values of an option."""
+
+
+_ADDRESS = re.compile(r"\w{1,64}", re.ASCII)
+"""The name of an address."""
 
 
 def _create(tree: Tree, place: Place, reader: Reader) -> CreateTask:
@@ -174,6 +179,8 @@ def _option(tree: Tree) -> TaskOption:
             return TaskOption(option, _count(value), span)
         case "timeout":
             return TaskOption(option, _length(value), span)
+        case "notify":
+            return TaskOption(option, _address(value), span)
         case _:
             return TaskOption(option, _word(option, value), span)
 
@@ -200,6 +207,25 @@ def _length(value: Tree | Leaf) -> str:
                 span=span_of(value),
                 code="bad-option",
             )
+
+
+def _address(value: Tree | Leaf) -> str | None:
+    """Return the case-folded name of an address, or None for NULL and ''."""
+    if isinstance(value, lark.Token):
+        if value.type != "STRING" and value.upper() == "NULL":
+            return None
+        word = string(value) if value.type == "STRING" else name(value).text
+        if not word:
+            return None
+        if _ADDRESS.fullmatch(word):
+            return word.lower()
+    message = (
+        "notify must be the name of an address, of at most 64 letters, digits and underscores, such as 'ops'; put the "
+        "address itself into the environment of the scheduler, for ops as SNAPDB_NOTIFY_OPS"
+    )
+    if "/" in _shown(value):  # it may be the address itself, a secret, so the error has no excerpt of the statement
+        raise ParseError(message, text="", code="bad-option")
+    raise ParseError(message, span=span_of(value), code="bad-option")
 
 
 def _word(option: _Option, value: Tree | Leaf) -> str:
@@ -471,8 +497,14 @@ def _print_schedule(schedule: Schedule) -> str:
 
 
 def _print_options(options: Sequence[TaskOption]) -> str:
-    written = (f"{o.name} = {print_string(o.value) if isinstance(o.value, str) else o.value}" for o in options)
+    written = (f"{o.name} = {_print_value(o.value)}" for o in options)
     return f"({', '.join(written)})"
+
+
+def _print_value(value: str | int | None) -> str:
+    if value is None:
+        return "NULL"
+    return print_string(value) if isinstance(value, str) else str(value)
 
 
 def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:

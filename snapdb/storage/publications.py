@@ -44,7 +44,7 @@ _UPLOADS = 4
 _GENERATIONS = "generations/"
 _PAUSE = 0.05
 """Seconds between attempts to become the only publisher."""
-_HOLDERS = ("DELETE FROM leader", "UPDATE runs SET holder = NULL", "DELETE FROM garbage")
+_HOLDERS = ("DELETE FROM leader", "UPDATE runs SET holder = NULL", "DELETE FROM garbage", "DROP TABLE IF EXISTS alerts")
 """Removes from a copied catalog what concerns only the processes and files of the database that publishes."""
 
 _Report = Callable[[str, float | None], None]

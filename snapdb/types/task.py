@@ -57,6 +57,9 @@ class Task:
     created: int
     """Microseconds since 1970 UTC."""
     author: str
+    notify: str | None = None
+    """The name of the address to which failed and missed runs are reported, or None. The address itself is in the
+    scheduler's environment."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,7 @@ def errors() -> str:
 def environment() -> str:
     """Names of variables that the sources mention, and of the prompt's settings."""
     found: set[str] = set()
-    for package in ("snapdb", "snapdb_cli", "snapdb_grammar"):
+    for package in ("snapdb", "snapdb_cli", "snapdb_grammar", "snapdb_ui"):
         spec = importlib.util.find_spec(package)
         assert spec is not None
         for place in spec.submodule_search_locations or ():

@@ -540,6 +540,7 @@ task_options = st.one_of(
     _tree(TaskOption, name=st.just("retries"), value=st.integers(0, 9)),
     _tree(TaskOption, name=st.just("overlap"), value=st.just("skip")),
     _tree(TaskOption, name=st.just("catch_up"), value=st.just("none")),
+    _tree(TaskOption, name=st.just("notify"), value=st.sampled_from(["ops", None])),
 )
 schedules = st.one_of(
     _tree(Schedule, cron=st.sampled_from(["0 3 * * * UTC", "*/5 * * * * Europe/Berlin"]), every=st.none()),

@@ -54,7 +54,9 @@ def _schedule() -> None:
 @_schedule.command(
     "run",
     epilog=examples(
-        "snapdb schedule run shop.snapdb", "snapdb schedule run shop.snapdb --log-format json 2>> tasks.jsonl"
+        "snapdb schedule run shop.snapdb",
+        "snapdb schedule run shop.snapdb --log-format json 2>> tasks.jsonl",
+        "snapdb schedule run shop.snapdb --metrics 127.0.0.1:9187",
     ),
 )
 @database
@@ -81,16 +83,31 @@ def _schedule() -> None:
     show_default=True,
     help="Format of the log on stderr.",
 )
-def _run(database: Path, jobs: int, grace: float, log_format: str) -> ExitCode:
+@click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics for Prometheus at this address; needs snapdb[ui].")
+@click.option(
+    "--token-file",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with the token that /metrics requires; the default is $SNAPDB_METRICS_TOKEN. Without a token, only "
+    "loopback addresses are supported.",
+)
+def _run(
+    database: Path, jobs: int, grace: float, log_format: str, metrics: str | None, token_file: Path | None
+) -> ExitCode:
     """Run the tasks of DB on schedule until SIGTERM or Ctrl-C.
 
     Stays in the foreground and logs one line per event to stderr. One scheduler per database is the leader; the others
     wait, and one of them takes over within ten seconds after the leader ends. Exit code 0 after SIGTERM, 130 after
     Ctrl-C.
     """
+    options = {"jobs": jobs, "grace": grace, "log_format": log_format}
+    if metrics is not None:
+        return call("commands.metrics.run", database, metrics, token_file, **options)
+    if token_file is not None:
+        raise click.UsageError("--token-file applies to --metrics; add --metrics 127.0.0.1:9187, or omit it")
     # Workers import DuckDB and numba, but the daemon itself does not, so it needs a fifth of the memory.
     daemon = importlib.import_module("snapdb.daemon")
-    return ExitCode(daemon.serve(database, jobs=jobs, grace=grace, log_format=log_format))
+    return ExitCode(daemon.serve(database, **options))
 
 
 @_schedule.command("list", epilog=examples("snapdb schedule list shop.snapdb --format json"))

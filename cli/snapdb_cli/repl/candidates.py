@@ -255,6 +255,7 @@ _TASK_OPTIONS: dict[str, tuple[str, ...]] = {
     "retries": (),
     "overlap": ("skip", "queue"),
     "catch_up": ("none", "last", "all"),
+    "notify": (),
 }
 """Maps each task option to the words that it accepts."""
 

@@ -392,6 +392,7 @@ def _task_properties(task: Task) -> Iterator[tuple[str, str | None]]:
     yield "retries", str(task.retries)
     yield "overlap", task.overlap
     yield "catch_up", task.catch_up
+    yield "notify", task.notify
     yield "folder", task.folder
     yield "statements", task.body
     yield "created", f"{moment(task.created):%Y-%m-%d %H:%M:%S}+00:00 by {task.author}"

@@ -199,7 +199,8 @@ class _Attempt:
         log = "".join(f"{line}\n" for line in lines)
         interrupted = text is not None and (isinstance(error, KeyboardInterrupt) or self.watch.why == "interrupted")
         progress = self.progress
-        return Ended(self.run, state, now, progress.rows, progress.bytes, text, log, interrupted=interrupted)
+        code = None if text is None or error is None else _error_code(error)
+        return Ended(self.run, state, now, progress.rows, progress.bytes, text, log, interrupted=interrupted, code=code)
 
     def _error_text(self, error: BaseException) -> str:
         if isinstance(error, KeyboardInterrupt):
@@ -218,6 +219,13 @@ class _Attempt:
         except SnapdbError:  # the run's end cannot be recorded either
             return self.run.step
         return self.run.step if row is None else row.step
+
+
+def _error_code(error: BaseException) -> str | None:
+    """Return the code of the error that ended an attempt, or None for an error of Python or the system."""
+    if isinstance(error, SnapdbError):
+        return error.code
+    return "out-of-memory" if isinstance(error, MemoryError) else None
 
 
 @dataclass(slots=True)

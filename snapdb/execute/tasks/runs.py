@@ -12,6 +12,7 @@ from typing import Literal, Self
 
 from snapdb.errors import CommitConflict, QueryError, SnapdbError
 from snapdb.sql.task_bodies import statements_of
+from snapdb.storage.catalog_db.alert_rows import AlertRows
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.task_rows import RunLock, RunRows, TaskRows
 from snapdb.types import Task, TaskRun
@@ -215,6 +216,8 @@ class Ended:
     """Whether Ctrl-C ended the attempt."""
     recorded: bool = False
     """Whether the end is recorded in the run's row. If the disk was full, `record` can write it later."""
+    code: str | None = None
+    """The code of the error, or None if there is no error or the error has no code."""
 
 
 def _retry_delay(attempt: int) -> int:
@@ -228,6 +231,8 @@ def _retry_delay(attempt: int) -> int:
 
 def record(catalog_db: CatalogDb, task: Task | None, ended: Ended) -> Ended:
     """Write the end of a run to its row, with the time of the next attempt if it is retried.
+
+    If the run has failed for good, its alert is queued in the same transaction.
 
     Args:
         catalog_db: The catalog.
@@ -257,6 +262,8 @@ def record(catalog_db: CatalogDb, task: Task | None, ended: Ended) -> Ended:
                 log=ended.log,
                 retry=retry,
             )
+            if retry is None:
+                _queue_alert(connection, ended)
     except CommitConflict as conflict:
         if conflict.code != "run-lost":
             raise
@@ -325,6 +332,17 @@ def _brought(connection: sqlite3.Connection, versions: Sequence[int]) -> tuple[i
     rows = f"SELECT coalesce(sum(rows_added + rows_removed), 0) FROM changes WHERE version IN ({marks})"
     size = f"SELECT coalesce(sum(bytes), 0) FROM segments WHERE added IN ({marks})"
     return connection.execute(rows, versions).fetchone()[0], connection.execute(size, versions).fetchone()[0]
+
+
+def _queue_alert(connection: sqlite3.Connection, ended: Ended) -> None:
+    """Queue the alert of a failed run that is not retried, unless Ctrl-C ended it or the task has no address."""
+    if ended.state not in ("failed", "timeout") or ended.interrupted:
+        return
+    # The address is that of the task's current definition, which may have changed during the run.
+    task = next((task for task in TaskRows(connection).read().values() if task.id == ended.run.task), None)
+    run = RunRows(connection).find(ended.run)
+    if task is not None and task.notify is not None and run is not None:
+        AlertRows(connection).queue(run, task.notify, ended.code)
 
 
 def _retry(connection: sqlite3.Connection, task: Task | None, ended: Ended) -> int | None:

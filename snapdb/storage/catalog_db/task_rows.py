@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 from snapdb.errors import CommitConflict, moved
+from snapdb.storage.catalog_db.alert_rows import AlertRows
 from snapdb.storage.catalog_db.codec import decode, encode, is_sound
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
@@ -20,17 +21,41 @@ _REPLACED = "its task was replaced meanwhile"
 _KEPT = 10_000
 """The number of most recent runs that are kept for each task. At one run every eight minutes, they cover eight
 weeks."""
-_OLD = """
-    DELETE FROM runs WHERE task = ?1 AND run <= ?2 AND state <> 'running' AND retry IS NULL
+_ARE_OLD = """
+    task = ?1 AND run <= ?2 AND state <> 'running' AND retry IS NULL
     AND run IS NOT (SELECT max(run) FROM runs WHERE task = ?1 AND state = 'ok')
 """
-"""Deletes old runs. Keeps the last successful run, from which changes are counted, and runs that are active or wait for
-a retry (after 10,000 missed ones)."""
+"""The condition of old runs. Keeps the last successful run, from which changes are counted, and runs that are active or
+wait for a retry (after 10,000 missed ones)."""
 _LOOSE = """
     DELETE FROM exports WHERE task = ?1 AND run <= ?2
     AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.task = exports.task AND runs.run = exports.run)
 """
 """Deletes the exports of runs that are no longer recorded."""
+_IS_LAST = """
+    NOT EXISTS (
+        SELECT 1 FROM runs later WHERE later.task = runs.task AND later.run = runs.run AND later.attempt > runs.attempt
+    )
+"""
+"""The condition of a run's last attempt."""
+_DELETED = """
+    CREATE TABLE IF NOT EXISTS deleted_runs (
+        name  TEXT NOT NULL,                      -- the task's
+        state TEXT NOT NULL,
+        runs  INTEGER NOT NULL,
+        PRIMARY KEY (name, state)
+    ) WITHOUT ROWID
+"""
+"""The numbers of old runs that were deleted. Like the table of alerts, the table is created when it is needed."""
+_COUNT_OLD = f"""
+    INSERT INTO deleted_runs SELECT name, state, count(*) FROM runs WHERE {_ARE_OLD} AND {_IS_LAST} GROUP BY name, state
+    ON CONFLICT DO UPDATE SET runs = runs + excluded.runs
+"""
+_TOTALS = f"""
+    SELECT name, state, count(*) AS runs, max(coalesce(ended, scheduled)) AS last, started, ended FROM runs
+    WHERE state <> 'running' AND retry IS NULL AND {_IS_LAST} GROUP BY name, state ORDER BY name, state
+"""
+"""Counts the runs that ended for good. For max, SQLite takes the other columns from the row with the maximum."""
 _FIELDS = tuple(each.name for each in fields(TaskRun))
 _SELECT = f"SELECT {', '.join(_FIELDS)} FROM runs"
 _THIS = "WHERE task = ? AND run = ? AND attempt = ?"
@@ -62,7 +87,11 @@ class TaskRows:
             self.alter(before, put, put.created)
             # An attempt that waits for a retry would continue in the middle of a different body. A running attempt is
             # settled by its own process.
+            waiting = [run for run in RunRows(self.connection).waiting() if run.task == put.id]
             self.connection.execute("UPDATE runs SET retry = NULL WHERE task = ?", (put.id,))
+            if put.notify is not None:
+                for run in waiting:
+                    AlertRows(self.connection).queue(run, put.notify)
             note = "UPDATE runs SET replaced = 1, log = log || ? WHERE task = ? AND state = 'running'"
             self.connection.execute(note, (f"{_REPLACED}\n", put.id))
             return put
@@ -141,6 +170,21 @@ class TaskRows:
             raise _moved(task, "altered or dropped")
 
 
+class RunTotal(NamedTuple):
+    """The runs of a task that ended in one state."""
+
+    task: str
+    state: str
+    runs: int
+    """The number of runs, including those that are no longer recorded."""
+    last: int | None
+    """When the last of the recorded runs ended, or its fire time if it was missed. None if none is recorded."""
+    started: int | None
+    """When it started, or None if it was missed."""
+    ended: int | None
+    """When it ended, or None if it was missed."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunRows:
     """The runs of tasks and their exports, read and changed inside a transaction."""
@@ -157,7 +201,10 @@ class RunRows:
 
     def miss(self, task: Task, scheduled: int, why: str) -> TaskRun:
         """Record a scheduled run that does not start, inside a transaction. Raises the same errors as `begin`."""
-        return self._add(task, "schedule", "missed", scheduled, error=why)
+        run = self._add(task, "schedule", "missed", scheduled, error=why)
+        if task.notify is not None:
+            AlertRows(self.connection).queue(run, task.notify)
+        return run
 
     def retry(self, run: TaskRun, holder: str, started: int) -> TaskRun:
         """Record the next attempt of a run that waits for a retry.
@@ -252,6 +299,21 @@ class RunRows:
         row = self.connection.execute(sql, (task,)).fetchone()
         return None if row is None else _run(row)
 
+    def totals(self) -> list[RunTotal]:
+        """Return the number of runs that have ended for good, by task and state, including deleted ones."""
+        rows = self.connection.execute(_TOTALS).fetchall()
+        deleted = self._deleted()
+        totals = [
+            RunTotal(name, state, runs + deleted.pop((name, state), 0), *rest) for name, state, runs, *rest in rows
+        ]
+        return totals + [RunTotal(*key, runs, None, None, None) for key, runs in sorted(deleted.items())]
+
+    def _deleted(self) -> dict[tuple[str, str], int]:
+        """Map the name of a task and a state to the number of runs that are no longer recorded."""
+        if self.connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'deleted_runs'").fetchone() is None:
+            return {}
+        return {(name, state): runs for name, state, runs in self.connection.execute("SELECT * FROM deleted_runs")}
+
     def _change(self, run: TaskRun, change: str, *values: object) -> None:
         """Change the row of an active run. Raises CommitConflict if the run was given up."""
         if not self.connection.execute(f"{change} {_GOING}", (*values, *_key(run), run.holder)).rowcount:
@@ -272,8 +334,7 @@ class RunRows:
             "SELECT coalesce(max(run), 0) + 1 FROM runs WHERE task = ?", (task.id,)
         ).fetchone()
         (head,) = self.connection.execute("SELECT coalesce(max(version), 0) FROM versions").fetchone()
-        self.connection.execute(_OLD, (task.id, number - _KEPT))
-        self.connection.execute(_LOOSE, (task.id, number - _KEPT))
+        self._delete_old(task, number - _KEPT, scheduled)
         run = TaskRun(
             task=task.id,
             name=task.name,
@@ -290,6 +351,17 @@ class RunRows:
             **_UNENDED,
         )
         return self._insert(run)
+
+    def _delete_old(self, task: Task, last: int, now: int) -> None:
+        """Delete the task's runs up to the last one, and what belongs to them. Their numbers are kept."""
+        old = (task.id, last)
+        if last < 1 or self.connection.execute(f"SELECT 1 FROM runs WHERE {_ARE_OLD} LIMIT 1", old).fetchone() is None:
+            return
+        self.connection.execute(_DELETED)
+        self.connection.execute(_COUNT_OLD, old)
+        self.connection.execute(f"DELETE FROM runs WHERE {_ARE_OLD}", old)
+        self.connection.execute(_LOOSE, old)
+        AlertRows(self.connection).forget(task.id, last, now)
 
     def _insert(self, run: TaskRun) -> TaskRun:
         """Insert a run. Raises CommitConflict if it is already recorded."""
