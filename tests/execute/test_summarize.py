@@ -90,6 +90,17 @@ def degrees(db: snapdb.Database, vertices: str, key: str, ends: str) -> tuple[An
     return tuple(one(db, query))
 
 
+def histogram(db: snapdb.Database, vertices: str, key: str, ends: str) -> list[int]:
+    """How many vertices are among the ends 0, 1, 2, 3-4, 5-8, … times."""
+    query = f"""
+        SELECT CASE WHEN n < 2 THEN n ELSE 1 + ceil(log2(n))::BIGINT END AS bin, count(*)
+        FROM (SELECT v.{key}, count(e.k) AS n FROM {vertices} v LEFT JOIN ({ends}) e ON e.k = v.{key} GROUP BY ALL)
+        GROUP BY bin
+    """
+    counts = dict(db.execute(query).fetchall())
+    return [counts.get(place, 0) for place in range(max(counts, default=-1) + 1)]
+
+
 def growth(db: snapdb.Database, element: str, column: str) -> list[int] | None:
     """Counts in at most 20 bins of one width from the first to the last time."""
     times = [t for (t,) in db.execute(f"SELECT {column} FROM {element} WHERE {column} IS NOT NULL").fetchall()]
@@ -152,6 +163,10 @@ def check(db: snapdb.Database, s: str) -> None:
                 db, f"SELECT count(*) FROM {s}.{vertices} WHERE {keys[vertices]} NOT IN (SELECT k FROM ({touched}))"
             )
         assert row["isolated"] == lonely
+        _, vertices, parts = sides[0]
+        counted = " UNION ALL ".join(parts + sides[1][2] if element in keys else parts)
+        drawn = histogram(db, f"{s}.{vertices}", keys[vertices], counted) if counted else []
+        assert row["degrees"] == (drawn or None)
         assert row["bytes"] >= 0
     check_features(db, s, found)
 

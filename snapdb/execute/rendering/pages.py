@@ -42,25 +42,25 @@ def _cut(text: str | None) -> str | None:
     return printable(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
 
 
-_BARS = "▁▂▃▄▅▆▇█"
-"""The bars of a chart as text. The first one is also drawn for 0."""
+_DRAWN = {"element", "chart", "growth", "degrees", "from_time", "to_time"}
+"""The columns from which charts are drawn."""
 
 
 def _is_summary(table: pa.Table) -> bool:
     """Return whether a table is the result of SUMMARIZE SNAPSHOT, which includes charts."""
-    return {"element", "chart", "growth", "from_time", "to_time"} <= set(table.schema.names)
+    return set(table.schema.names) >= _DRAWN
 
 
 def _charts(table: pa.Table) -> list[str | None]:
     """Return the chart of each element: its growth over time, or the degree histogram of its vertices."""
-    return [_chart(row) for row in table.select(["element", "chart", "growth", "from_time", "to_time"]).to_pylist()]
+    return [_chart(row) for row in table.select(sorted(_DRAWN)).to_pylist()]
 
 
 def _chart(row: Mapping[str, Any]) -> str | None:
-    growth, text = row["growth"], row["chart"]
+    growth, degrees = row["growth"], row["degrees"]
     if growth:
         title = f"{row['element']} from {row['from_time']} to {row['to_time']}"
         return bar_chart(growth, title, [f"{count:,}" for count in growth])
-    if not text or set(text) - set(_BARS):
-        return _cut(text)
-    return bar_chart([_BARS.index(bar) for bar in text], "vertices with 0, 1, 2, 3-4, 5-8, … edges")
+    if not degrees:
+        return _cut(row["chart"])
+    return bar_chart(degrees, "vertices with 0, 1, 2, 3-4, 5-8, … edges", [f"{count:,}" for count in degrees])

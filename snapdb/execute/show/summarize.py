@@ -53,6 +53,7 @@ _FIELDS = (
     ("out_max", _COUNT),
     ("isolated", _COUNT),
     ("growth", pa.list_(_COUNT)),
+    ("degrees", pa.list_(_COUNT)),
     ("features", _TEXT),
     ("bytes", _COUNT),
 )
@@ -111,16 +112,17 @@ class _Summary:
         _add(self.outgoing, element.source, facts.outgoing)
         ends = (element.source, element.destination)
         degrees = self._degrees(ends, facts.outgoing, facts.incoming)
-        chart = self._degree_chart(element.destination, facts.incoming)
+        histogram = self._histogram(element.destination, facts.incoming)
         rows_in = () if lies.form == "materialized" else (lies.topology, lies.patch)
         bytes_ = lies.bytes + self._shared(*rows_in, lies.features, lies.feature_patch)
         return (
             name,
             "edge",
             *_share(facts.count, rows),
-            *_times(rows, facts.growth, chart),
+            *_times(rows, facts.growth, histogram),
             *degrees,
             _counts(facts.growth),
+            histogram,
             str(features) or None,
             bytes_,
         )
@@ -135,7 +137,7 @@ class _Summary:
         growth = self._births(rows)
         incoming, outgoing = self.incoming.get(name), self.outgoing.get(name)
         touching = [counts for counts in (incoming, outgoing) if counts is not None]
-        chart = self._degree_chart(name, sum(touching[1:], touching[0])) if touching else None
+        histogram = self._histogram(name, sum(touching[1:], touching[0])) if touching else None
         bytes_ = self._shared(lies.features, lies.patch, *lies.history)
         if alive is not None:
             bytes_ += (self.context.store.db_dir.inside(self.snapshot.path) / f"alive-{index}.npy").stat().st_size
@@ -143,9 +145,10 @@ class _Summary:
             name,
             "vertex",
             *_share(lies.nodes, rows),
-            *_times(rows, growth, chart),
+            *_times(rows, growth, histogram),
             *self._degrees((name, name), outgoing, incoming),
             _counts(growth),
+            histogram,
             str(features) or None,
             bytes_,
         )
@@ -179,11 +182,11 @@ class _Summary:
             there &= part == 0
         return int(np.count_nonzero(there))
 
-    def _degree_chart(self, name: str, degrees: Int64s) -> str | None:
-        """Return a chart of the vertices with 0, 1, 2, 3-4, 5-8 … edges, or None if there are no vertices."""
+    def _histogram(self, name: str, degrees: Int64s) -> list[int] | None:
+        """Return the numbers of vertices with 0, 1, 2, 3-4, 5-8 … edges, or None if there are no vertices."""
         alive = self.view.alive[name]
         live = degrees if alive is None else degrees[alive]
-        return _sparkline(np.bincount(degree_bins(live)).tolist()) or None
+        return np.bincount(degree_bins(live)).tolist() or None
 
     def _births(self, rows: _ElementRows) -> _Growth | None:
         """Return the event-time distribution of vertices, or None if they have no times. SQL reads the times."""
@@ -217,11 +220,11 @@ def _share(count: int, rows: _ElementRows) -> tuple[int, float | None]:
 
 
 def _times(
-    rows: _ElementRows, growth: _Growth | None, degrees: str | None
+    rows: _ElementRows, growth: _Growth | None, degrees: Sequence[int] | None
 ) -> tuple[str | None, str | None, str | None]:
     """Return a chart of the growth, or of the degrees if there are no times, and the first and last times."""
     if growth is None or rows.time is None:
-        return degrees, None, None
+        return None if degrees is None else _sparkline(degrees), None, None
     unit = SqlType(rows.time.type).time_unit()
     return _sparkline(growth.counts), time_text(growth.first, unit), time_text(growth.last, unit)
 
