@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from snapdb import loading, train
+from snapdb import loading, pictures, train
 from snapdb.attribute_docs import document_attributes
 from snapdb.builders.context import Progress
 from snapdb.catalog import Catalog
@@ -350,6 +350,51 @@ class Database:
             params=params,
             follow=follow,
         )
+
+    @brief_traceback
+    def draw(
+        self, sampler: str, batch: int = 0, seeds: int = 2, *, params: Parameters = None
+    ) -> pictures.SampleDrawing:
+        """Return a batch of a sampler as a drawing, which notebooks show.
+
+        The batch is a real batch of the sampler, with BATCH replaced with `seeds` and EPOCHS with 1. A drawing has at
+        most 500 nodes. For a larger batch, it has fewer seeds, and then only the inner hops; its caption reports what
+        is left out.
+
+        Args:
+            sampler: A sampler's name, or a statement: SAMPLE FROM … or SAMPLE USING train ….
+            batch: The number of the batch within the first epoch, starting at 0.
+            seeds: The number of seeds per batch.
+            params: The values of the statement's parameters: a mapping for `$name`, or a sequence for `?`.
+
+        Returns:
+            The nodes and edges. `svg()` returns a picture, `save("sample.svg")` writes one, and `as_json()` returns
+            plain values.
+
+        Raises:
+            ParseError: The text is not a SAMPLE statement.
+            BindError: The sampler or a name in the statement does not exist.
+            DataError: A seed is not in the snapshot.
+            InputError: The epoch has fewer batches.
+
+        Examples:
+            >>> import snapdb
+            >>> db = snapdb.connect()
+            >>> results = db.script('''
+            ...     CREATE TABLE person AS SELECT range AS id FROM range(5);
+            ...     CREATE TABLE knows AS SELECT range AS a, (range + 1) % 5 AS b FROM range(5);
+            ...     CREATE PROPERTY GRAPH g VERTEX TABLES (person KEY (id))
+            ...       EDGE TABLES (knows SOURCE KEY (a) REFERENCES person DESTINATION KEY (b) REFERENCES person);
+            ...     CREATE SNAPSHOT now OF g;
+            ...     CREATE SAMPLER train AS
+            ...       SAMPLE FROM now SEEDS (FROM person SELECT id) AS person FANOUT (knows => [1]);
+            ... ''')
+            >>> drawing = db.draw("train", seeds=1)
+            >>> [(node.key, node.hop) for node in drawing.nodes], [edge.e_id for edge in drawing.edges]
+            ([('0', 0), ('4', 1)], [4])
+            >>> db.close()
+        """
+        return pictures.draw_sample(self._session, sampler, batch, seeds, params)
 
     @brief_traceback
     def renew(self) -> bool:

@@ -146,6 +146,8 @@ _TEXTUAL: Mapping[str, _Writer] = MappingProxyType(
 _Packer = Callable[[pa.Schema, Iterable[pa.RecordBatch]], Iterator[bytes]]
 """Yields pieces of a file for a schema and its batches. An incomplete file cannot be read."""
 
+_TEXT_WIDTH = 80
+"""The width of charts if the destination is not a terminal."""
 _GROUP_ROWS = 122_880
 """The number of rows per row group, as in DuckDB."""
 _GROUP_BYTES = 64 << 20
@@ -318,6 +320,26 @@ class Output:
         stream.flush()
         self._written += 1
 
+    def draw(self, drawn: Callable[[int, bool, bool], str]) -> None:
+        """Write a text that depends on the destination.
+
+        Args:
+            drawn: Returns the text for a width in cells, whether colours are used, and whether block characters are.
+        """
+        stream = self._stdout if self._file is None else self._file
+        width = shutil.get_terminal_size().columns if self.terminal else _TEXT_WIDTH
+        _put(stream, drawn(width, self._colored, self._unicode) + "\n")
+        stream.flush()
+        self._written += 1
+
+    @property
+    def _colored(self) -> bool:
+        return self.terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+    @property
+    def _unicode(self) -> bool:
+        return self._file is not None or _draws_boxes(self._stdout)
+
     def _check_binary(self) -> None:
         if self.terminal:
             raise InputError(
@@ -364,8 +386,8 @@ class Output:
             table,
             max_rows=limit,
             total_rows=total,
-            color=self.terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",
-            unicode=self._file is not None or _draws_boxes(self._stdout),
+            color=self._colored,
+            unicode=self._unicode,
             null=self._null,
             hint=self.style.hint if self.terminal else "",
             seconds=self._spelling is SECONDS,

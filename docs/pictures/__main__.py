@@ -9,6 +9,7 @@ import batch
 import idea
 import layouts
 import pool
+import sample
 import snapshots
 
 PICTURES = {
@@ -17,6 +18,7 @@ PICTURES = {
     "layouts.svg": layouts.draw,
     "pool.svg": pool.draw,
     "batch.svg": batch.draw,
+    "sample.svg": sample.draw,
 }
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from snapdb.attribute_docs import document_attributes
 from snapdb.errors import InputError, QueryError, brief_traceback
 from snapdb.execute.rendering import is_plan, page, render
 from snapdb.sql_engine.values import empty, plain, plain_schema, python_rows
@@ -32,6 +33,7 @@ Rows = Generator[pa.RecordBatch, None, Outcome | None]
 Outcome."""
 
 
+@document_attributes
 class Result:
     """The rows of a query, or the message of any other statement. `print` displays a table.
 
@@ -53,7 +55,12 @@ class Result:
         >>> db.close()
     """
 
+    charts: str
+    """HTML that notebooks show above the table: for SHOW VERSIONS and SUMMARIZE SNAPSHOT, `%snap` sets it to charts of
+    growth and degrees. Otherwise empty."""
+
     def __init__(self, rows: Rows, guard: Callable[[Rows], Rows]) -> None:
+        self.charts = ""
         self._rows = guard(rows)
         self._outcome: Outcome | None = None
         self._exact: pa.Table | None = None
@@ -205,7 +212,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Return the HTML that notebooks display."""
-        return block(words) if (words := self._words()) is not None else page(self.arrow())
+        return block(words) if (words := self._words()) is not None else self.charts + page(self.arrow())
 
     def _rendered(self, max_rows: int | None, width: int | None) -> str:
         if (words := self._words()) is not None:

@@ -16,9 +16,11 @@ from snapdb.database import Database, connect
 from snapdb.errors import InputError, ParseError, QueryError, SnapdbError
 from snapdb.execute.results import Result
 from snapdb.interrupts import interruptible
+from snapdb.pictures.growth import charts_html
 from snapdb.sql import parse
 from snapdb.sql.queries import marks_of, value_of
 from snapdb.sql.reference import help_text
+from snapdb.sql.show import Show, Summarize
 from snapdb.sql.syntax import Statement
 from snapdb.types.text import did_you_mean
 
@@ -245,10 +247,16 @@ class _SnapMagics:
         with interruptible(database.interrupt) as pressed:
             result = database.run(statement, parameters or None)
             if result.is_query:
-                result.arrow()
+                table = result.arrow()
+                result.charts = charts_html(table) if _has_charts(statement) else ""
         if pressed.is_set():
             raise QueryError("interrupted", code="interrupted")
         return result
+
+
+def _has_charts(statement: Statement) -> bool:
+    """Return whether a statement's result is shown with charts: SHOW VERSIONS and SUMMARIZE SNAPSHOT."""
+    return isinstance(statement, Summarize) or (isinstance(statement, Show) and statement.what == "VERSIONS")
 
 
 def _check_parameters(statements: Sequence[Statement], given: Mapping[str, Any]) -> None:

@@ -233,6 +233,32 @@ def test_a_plan_is_in_a_fixed_width_font_and_growth_is_a_chart(db: snapdb.Databa
     assert "█" not in html
 
 
+def test_versions_and_summaries_are_shown_with_charts(notebook: Notebook) -> None:
+    notebook.value(f"%%snap\n{GRAPH}\nINSERT INTO person VALUES (6, [6, 1]);")
+    versions = notebook.value("%snap SHOW VERSIONS")
+    html = versions._repr_html_()
+    assert html.count('class="snapdb-chart growth"') == 1
+    assert "<title>person: 7 rows\nversion " in html
+    table = notebook.value("%snap").execute("SHOW VERSIONS")._repr_html_()
+    assert "<svg " not in table
+    assert html == versions.charts + table
+    person, knows = notebook.value("%snap SUMMARIZE SNAPSHOT s")._repr_html_().split('class="snapdb-chart growth"')
+    assert person.count('class="snapdb-chart degrees"') == knows.count('class="snapdb-chart degrees"') == 1
+    assert "<title>knows: 6 rows\nevent time 5</title>" in knows
+    assert "<title>6 vertices of degree 1</title>" in knows
+    for other in ("SHOW TABLES", "SELECT 1 AS version, 't' AS \"table\", 2 AS rows_added, 0 AS rows_removed"):
+        assert "<svg " not in notebook.value(f"%snap {other}")._repr_html_()
+
+
+def test_a_drawn_batch_is_shown_as_a_picture(notebook: Notebook) -> None:
+    notebook.value(f"%%snap\n{GRAPH}")
+    sample = "SAMPLE FROM s SEEDS (SELECT pid FROM person) AS person FANOUT (knows => [2])"
+    drawing = notebook.value(f"db = %snap\ndb.draw('{sample}')")
+    html = notebook.shell.display_formatter.format(drawing)[0]["text/html"]
+    assert html.count('data-node="') == len(drawing.nodes) > 0
+    assert html.count('data-edge="') == len(drawing.edges) > 0
+
+
 def test_the_syntax_of_a_statement_is_printed(notebook: Notebook) -> None:
     assert notebook.run("%snap \\h create tag").out.startswith("CREATE TAG\n")
     assert "CREATE TASK" in notebook.run("%snap \\h").out

@@ -293,6 +293,63 @@ def _export(database: Path, names: Sequence[str], quiet: bool, **options: Any) -
     return call("commands.export.run", database, names, Diagnostics(quiet=quiet), **options)
 
 
+@click.command(
+    "draw",
+    epilog=examples(
+        "snapdb draw shop.snapdb train -o sample.svg",
+        "snapdb draw shop.snapdb train --batch 3 --seeds 1 -o sample.html",
+    ),
+)
+@database
+@click.argument("sampler", metavar="SAMPLER")
+@click.option(
+    "--batch", metavar="N", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Number of the batch."
+)
+@click.option(
+    "--seeds",
+    metavar="N",
+    type=click.IntRange(1, 2**31 - 1),
+    default=2,
+    show_default=True,
+    help="Seeds per batch, instead of BATCH of the sampler.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "target",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="A file that ends with .svg or .html.  [default: SVG on stdout]",
+)
+@quiet
+def _draw(database: Path, sampler: str, *, batch: int, seeds: int, target: Path | None, quiet: bool) -> ExitCode:
+    """Draw a batch of a sampler: seeds, hops, and edges in the direction of messages.
+
+    SAMPLER is the name of a sampler of DB, or a SAMPLE statement. Edges later than the time of their seed are red.
+    """
+    return call("commands.pictures.draw", database, sampler, batch, seeds, target, Diagnostics(quiet=quiet))
+
+
+@click.command(
+    "plot",
+    epilog=examples(
+        "snapdb plot shop.snapdb                  the growth of all tables by version",
+        "snapdb plot shop.snapdb bought           the growth of a table",
+        "snapdb plot shop.snapdb june bought      the growth and the degrees of an edge type in a snapshot",
+    ),
+)
+@database
+@click.argument("name", metavar="[TABLE | SNAPSHOT]", required=False, default="")
+@click.argument("element", metavar="[ELEMENT]", required=False, default="")
+@quiet
+def _plot(database: Path, name: str, element: str, *, quiet: bool) -> ExitCode:
+    """Show charts of growth and degrees in the terminal.
+
+    For a table, the rows after each version. For a snapshot, the rows by event time and the degrees of each element.
+    """
+    return call("commands.pictures.plot", database, name, element, Diagnostics(quiet=quiet))
+
+
 @click.command("upgrade", epilog=examples("snapdb upgrade shop.snapdb"))
 @database
 def _upgrade(database: Path) -> ExitCode:
@@ -469,6 +526,8 @@ COMMANDS = (
     _publish,
     _backup,
     _export,
+    _draw,
+    _plot,
     _schedule,
     _upgrade,
     _replay,

@@ -17,13 +17,16 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from snapdb.errors import SnapdbError
+from snapdb.interrupts import interruptible
 from snapdb.sql.reference import help_text
 from snapdb.sql_engine import quote, text_literal
 from snapdb.types.text import counted
+from snapdb_cli import plots
 from snapdb_cli.diagnostics import ExitCode
 from snapdb_cli.repl.preferences import PREFERENCES, NamedQueries, Preferences, spelled
 from snapdb_cli.repl.prompt import is_command, is_empty, trailing
 from snapdb_cli.repl.session import ReplSession
+from snapdb_cli.terminal import PagerClosed
 
 _ArgumentKind = tuple[str, ...] | Literal["file", "statement", "topic", "setting", "format", "query", "switch"]
 """The candidates that completion offers for the argument: names of the given kinds, or other candidates."""
@@ -239,6 +242,25 @@ def _connection(session: ReplSession, argument: str) -> None:
     what = "a temporary database, deleted on exit" if database.temporary else f"the database {database.path}"
     only = " (read-only)" if session.opening.get("read_only") and not database.temporary else ""
     session.say(f"{what}{only}: {counts}; {state[database.transaction_state]}")
+
+
+_PLOTTED = re.compile(r"""\"[^"]*\"|'[^']*'|\S+""")
+"""A name in quotes, or a word."""
+
+
+def _plot(session: ReplSession, argument: str) -> None:
+    """Show the growth of tables by version, or the growth and the degrees of a snapshot."""
+    words = [_unquoted(word) for word in _PLOTTED.findall(argument)]
+    if len(words) > 2:
+        raise ValueError("too many arguments; write \\plot [TABLE | SNAPSHOT [ELEMENT]]")
+    name, element = (*words, "", "")[:2]
+    with interruptible(session.database.interrupt):
+        charts = plots.plot(session.database, name, element)
+    if not charts:
+        session.say(f"{name or 'the database'} has no rows to plot")
+        return
+    with suppress(PagerClosed):
+        session.shell.output.draw(lambda width, color, box: plots.draw(charts, width, color=color, unicode=box))
 
 
 _SHOWN_HISTORY = 50
@@ -531,6 +553,13 @@ COMMANDS = (
     _Command(("\\dv", ".versions"), "[TABLE]", "list all versions, or those of a table", _versions, ("tables",)),
     _Command((".tags",), "[PATTERN]", "list tags", _show("TAGS"), ("tags",)),
     _Command(("\\df", ".functions"), "[PATTERN]", "list the functions for queries", _functions, ("functions",)),
+    _Command(
+        ("\\plot",),
+        "[TABLE | SNAPSHOT [ELEMENT]]",
+        "show charts of the growth of tables by version, or of the growth and degrees of a snapshot",
+        _plot,
+        ("tables", "snapshots"),
+    ),
     _Command(("\\conninfo", "\\l", ".databases"), "", "show the current database", _connection),
     _Command(
         ("\\g",),

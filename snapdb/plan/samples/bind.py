@@ -509,10 +509,14 @@ def _spans(clauses: Clauses) -> dict[str, Span]:
 
 
 @contextmanager
-def streamed(query: str) -> Iterator[Sample | SampleUsing]:
+def streamed(query: str, method: Literal["stream", "draw"] = "stream") -> Iterator[Sample | SampleUsing]:
     """Yield the parsed statement. A single word or quoted name is a sampler name.
 
     If the block fails because no sampler has the name, the error also lists the other possible arguments.
+
+    Args:
+        query: The text.
+        method: The method of `Database` to which the text was passed, for messages. Only `draw` accepts EPOCHS.
 
     >>> with streamed("sample") as statement:
     ...     print(statement.sampler)
@@ -522,13 +526,13 @@ def streamed(query: str) -> Iterator[Sample | SampleUsing]:
         BindError: The text is neither a name nor a SAMPLE statement, or it has EPOCHS.
     """
     if (token := _only_name(query)) is None:
-        yield _statement(query)
+        yield _statement(query, method)
         return
     try:
         yield SampleUsing(query, token.span, Name(token.identifier, token.span), Clauses())
     except BindError as error:
         if error.code == "unknown-sampler":
-            error.message += " (the argument of stream must be a sampler's name, or a whole SAMPLE statement)"
+            error.message += f" (the argument of {method} must be a sampler's name, or a whole SAMPLE statement)"
         raise
 
 
@@ -541,17 +545,17 @@ def _only_name(query: str) -> Token | None:
     return token if token.kind in ("word", "quoted") else None
 
 
-def _statement(query: str) -> Sample | SampleUsing:
+def _statement(query: str, method: str) -> Sample | SampleUsing:
     (statement, *more) = parse(query) or (None,)
     if not isinstance(statement, Sample | SampleUsing) or more:
         raise BindError(
-            "the argument of stream must be a sampler's name, or one SAMPLE statement",
+            f"the argument of {method} must be a sampler's name, or one SAMPLE statement",
             text=query,
             span=Span(0, len(query.rstrip()) or 1),
             code="not-a-sample",
         )
     epochs = statement.clauses.epochs
-    if epochs is not None and epochs.value != 1:
+    if method == "stream" and epochs is not None and epochs.value != 1:
         raise BindError(
             "EPOCHS is not supported in streams, which are iterated once per epoch; leave it out",
             text=query,
