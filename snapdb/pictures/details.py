@@ -33,4 +33,5 @@ def _list(noun: str, count: int, rows: Iterable[Sequence[str]]) -> str:
     """Return a list with one row per node or edge: its first line, and the other lines."""
     shown = "".join(f"<tr><td>{text(first)}</td><td>{'<br/>'.join(map(text, more))}</td></tr>" for first, *more in rows)
     omitted = f" ({_MOST} shown)" if count > _MOST else ""
-    return f"<details><summary>{counted(count, noun)}{omitted}</summary><table>{shown}</table></details>"
+    head = f"<thead><tr><th>{noun}</th><th>properties</th></tr></thead>"
+    return f"<details><summary>{counted(count, noun)}{omitted}</summary><table>{head}{shown}</table></details>"

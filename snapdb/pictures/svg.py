@@ -64,6 +64,12 @@ def sample_svg(drawing: SampleDrawing) -> str:
     return picture(width, height, drawing.caption, content, class_="snapdb-sample", widest=_WIDEST)
 
 
+def legend_svg(drawing: SampleDrawing, width: float = 640) -> str:
+    """Return the looks of the types of a drawn sample as a picture of its own, for pages that draw the sample."""
+    legend, height = _legend(drawing, width, _LINE)
+    return picture(width, height, "Legend", legend, class_="snapdb-legend")
+
+
 def _keys(drawing: SampleDrawing, points: Sequence[_Point]) -> Iterator[str]:
     """Yield the keys of all nodes, or of the seeds in large drawings. Heads of arrows are drawn over them."""
     rises: list[list[float]] = [[] for _ in drawing.nodes]

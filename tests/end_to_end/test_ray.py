@@ -20,6 +20,7 @@ import snapdb
 import snapdb.ray
 from snapdb.errors import InputError
 from snapdb.loading import Batch
+from tests.support.thoroughness import SOAK
 
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'snapdb[ray]'")
 ray_train = pytest.importorskip("ray.train", reason="ray[train] is not installed")
@@ -27,6 +28,7 @@ collective = pytest.importorskip("ray.train.collective", reason="ray[train] is n
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore"), pytest.mark.xdist_group("ray")]
 
+often = pytest.mark.skipif(not SOAK, reason="starts many workers; make soak runs it")
 CPUS = 6
 SETUP = """
 CREATE TABLE person AS SELECT 'p' || range AS id,
@@ -123,6 +125,7 @@ def fitted(url: str, folder: Path, workers: int | tuple[int, int], run: str, **o
     return trainer.fit()
 
 
+@often
 def test_workers_train_on_the_batches_of_one_stream_and_a_run_continues_with_fewer(
     url: str, cluster: None, tmp_path: Path
 ) -> None:
@@ -143,6 +146,7 @@ def test_a_run_whose_worker_was_killed_continues_under_its_name_with_more(
     assert records(tmp_path, "run") == single(url)
 
 
+@often
 def test_an_elastic_run_survives_the_death_of_a_worker(url: str, cluster: None, tmp_path: Path) -> None:
     fitted(url, tmp_path, (1, 3), "run", config={"dies": 1}, failures=1)
     assert (tmp_path / "died").exists()

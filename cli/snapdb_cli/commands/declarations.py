@@ -452,6 +452,65 @@ def _bench(against: str | None, size: str, output_format: str, quiet: bool) -> E
 
 
 @click.command(
+    "ui",
+    epilog=examples(
+        "snapdb ui shop.snapdb",
+        "snapdb ui shop.snapdb --no-open --port 9000",
+        "snapdb ui s3://bucket/shop            a published database",
+    ),
+)
+@database
+@click.option(
+    "--port",
+    metavar="PORT",
+    type=click.IntRange(1, 65535),
+    default=8421,
+    show_default=True,
+    help="Port; if it is in use, the next free one is taken.",
+)
+@click.option("--host", metavar="HOST", default="127.0.0.1", show_default=True, help="Loopback address to listen at.")
+@click.option("--open/--no-open", "opens", default=True, help="Open the address in a browser, if there is a display.")
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(1, 100_000),
+    default=1000,
+    show_default=True,
+    help="Maximum number of rows of a result.",
+)
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    default=30.0,
+    show_default=True,
+    help="Maximum duration of a statement.",
+)
+@click.option(
+    "--folder",
+    "folders",
+    metavar="PATH",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="Directory or file that queries can read; by default they can read only tables and snapshots.",
+)
+@click.option(
+    "--token-file",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with a token for programs that read /metrics; the default is $SNAPDB_METRICS_TOKEN.",
+)
+@quiet
+def _ui(database: Path, *, token_file: Path | None, quiet: bool, **options: Any) -> ExitCode:
+    """Show DB as pages in a browser: snapshots, growth, samples, runs, caches and SQL.
+
+    Prints the address, which contains a token, and serves it to this machine until Ctrl-C. The pages only read DB.
+    Needs snapdb[ui].
+    """
+    return call("commands.ui.run", database, token_file, Diagnostics(quiet=quiet), **options)
+
+
+@click.command(
     "doctor",
     epilog=examples(
         "snapdb doctor                         this installation and machine",
@@ -533,6 +592,7 @@ COMMANDS = (
     _replay,
     _wait,
     _bench,
+    _ui,
     _doctor,
     _completion,
 )

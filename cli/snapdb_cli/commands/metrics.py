@@ -1,6 +1,5 @@
 """`snapdb schedule run --metrics`: the scheduler beside a server of its metrics."""
 
-import os
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
@@ -11,11 +10,8 @@ import click
 from snapdb.daemon import serve
 from snapdb.daemon.alerts import is_loopback
 from snapdb.errors import InputError
+from snapdb_cli.commands.tokens import metrics_token
 from snapdb_cli.diagnostics import ExitCode
-
-_VARIABLE = "SNAPDB_METRICS_TOKEN"
-_FEWEST = 16
-"""The minimum number of characters of a token."""
 
 
 class _Address(NamedTuple):
@@ -33,7 +29,7 @@ def run(path: Path, address: str, token_file: Path | None, **options: Any) -> Ex
         InputError: prometheus_client is not installed, or the server cannot listen at the address.
     """
     host, port = _parsed(address)
-    token = _token(token_file)
+    token = metrics_token(token_file)
     if token is None and not is_loopback(host):
         raise click.UsageError(
             f"other machines can reach {host}, so --metrics needs a token there: add --token-file FILE, or listen at "
@@ -65,21 +61,3 @@ def _parsed(address: str) -> _Address:
     if not bare or (":" in bare and bare == host) or not port.isdecimal() or int(port) > 65535:
         raise click.UsageError(f"--metrics must be HOST:PORT, such as 127.0.0.1:9187 or [::1]:9187, found {address!r}")
     return _Address(bare, int(port))
-
-
-def _token(file: Path | None) -> str | None:
-    """Return the token from the file or from the environment, or None if there is neither. It is never shown."""
-    if file is None and _VARIABLE not in os.environ:
-        return None
-    place = _VARIABLE if file is None else str(file)
-    try:
-        token = (os.environ[_VARIABLE] if file is None else file.read_text("utf-8")).strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise click.UsageError(f"cannot read the token from {place}: {reason}") from error
-    if len(token) < _FEWEST or not token.isascii() or not token.isprintable() or " " in token:
-        raise click.UsageError(
-            f"the token in {place} must have at least {_FEWEST} ASCII characters and no spaces; create one with: "
-            "openssl rand -hex 32"
-        )
-    return token

@@ -1,0 +1,63 @@
+"""`snapdb ui`: serves the pages of a database to this machine."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from ipaddress import ip_address
+from pathlib import Path
+
+import click
+
+from snapdb.errors import InputError
+from snapdb_cli.commands.tokens import metrics_token
+from snapdb_cli.diagnostics import Diagnostics, ExitCode
+
+
+def run(
+    path: Path,
+    token_file: Path | None,
+    diagnostics: Diagnostics,
+    *,
+    host: str,
+    port: int,
+    opens: bool,
+    limit: int,
+    timeout: float,
+    folders: Sequence[Path],
+) -> ExitCode:
+    """Serve the pages until Ctrl-C.
+
+    Raises:
+        UsageError: The host is another machine's, or the token is not valid.
+        InputError: A package is not installed, or no port is free.
+    """
+    if not _is_loopback(host):
+        raise click.UsageError(
+            f"the pages are for this machine, so --host must be a loopback address, found {host}; from another "
+            f"machine, use: ssh -L {port}:127.0.0.1:{port} HOST"
+        )
+    token = metrics_token(token_file)
+    try:
+        server = import_module("snapdb_ui.server")
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"snapdb ui needs {error.name}; install it with: pip install 'snapdb[ui]'", code="needs-extra"
+        ) from error
+    server.serve(
+        path,
+        host=host,
+        port=port,
+        opens=opens,
+        limit=limit,
+        timeout=timeout,
+        folders=folders,
+        metrics_token=token,
+        say=diagnostics.say,
+    )
+    return ExitCode.OK
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

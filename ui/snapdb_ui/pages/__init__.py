@@ -1,0 +1,1 @@
+"""The pages: what each reads, and which template shows it."""
