@@ -9,58 +9,15 @@ from urllib.parse import quote
 
 import pytest
 
-import snapdb
-from snapdb.errors import SnapdbError
-from snapdb.sql_engine import quote as quoted
-from snapdb.sql_engine import text_literal as literal
 from snapdb_ui.pages.page import address
+from tests.support.hostile import HOSTILE, create_hostile
 from tests.support.site import Html, site
-
-HOSTILE = [
-    "<script>alert(1)</script>",
-    "<img src=x onerror=alert(2)>",
-    '"><svg onload=alert(3)>',
-    "' onmouseover='alert(4)",
-    "javascript:alert(5)",
-    "{{ 7 * 7 }}",
-    "</textarea></pre><script>alert(6)</script>",
-    "\u202egnp.exe",
-    "a\\u0000b",
-    "😀 é 漢字",
-    "a/b?c=d#e&f",
-    "..",
-    "%2e%2e%2f",
-    "x" * 190,
-    "--",
-    "a  b c",
-    "]]>",
-    "<!--",
-    "&lt;b&gt;",
-]
 
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database all of whose names and values are hostile."""
     path = tmp_path_factory.mktemp("hostile") / "shop.snapdb"
-    with snapdb.connect(path) as own:
-        for i, name in enumerate(HOSTILE):
-            key, task = quoted(name), quoted(f"t {name}")
-            graph, node, edge = quoted(f"g {name}"), quoted(f"v {name}"), quoted(f"e {name}")
-            snapshot, table, value = quoted(f"s {name}"), quoted(f"{name} {i}"), literal(name)
-            with own.transaction(name):
-                own.execute(f"CREATE TABLE {table} AS SELECT {value} || range AS {key} FROM range(4)")
-                own.execute(f"CREATE TABLE e{i} AS SELECT {value} || range AS a, {value} || 1 AS b FROM range(4)")
-            own.script(f"""
-                CREATE PROPERTY GRAPH {graph} VERTEX TABLES ({table} AS {node} KEY ({key})) EDGE TABLES
-                  (e{i} AS {edge} SOURCE KEY (a) REFERENCES {node} DESTINATION KEY (b) REFERENCES {node});
-                CREATE SNAPSHOT {snapshot} OF {graph};
-                CREATE SAMPLER {quoted(f"r {name}")} AS SAMPLE FROM {snapshot}
-                  SEEDS (SELECT {key} FROM {table}) AS {node} FANOUT ({edge} => [2]) BATCH 2;
-                CREATE TASK {task} SCHEDULE EVERY INTERVAL '1 day' AS SELECT {value} FROM nowhere;
-            """)
-            with pytest.raises(SnapdbError):
-                own.execute(f"EXECUTE TASK {task}")
+    create_hostile(path)
     return path
 
 

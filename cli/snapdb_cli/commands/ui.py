@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from snapdb.errors import InputError
 from snapdb_cli.commands.tokens import metrics_token
 from snapdb_cli.diagnostics import Diagnostics, ExitCode
 
@@ -27,8 +26,8 @@ def run(
     """Serve the pages until Ctrl-C.
 
     Raises:
-        UsageError: The host is another machine's, or the token is not valid.
-        InputError: A package is not installed, or no port is free.
+        UsageError: The host is another machine's, the token is not valid, or a package is not installed.
+        InputError: No port is free.
     """
     if not _is_loopback(host):
         raise click.UsageError(
@@ -39,9 +38,7 @@ def run(
     try:
         server = import_module("snapdb_ui.server")
     except ModuleNotFoundError as error:
-        raise InputError(
-            f"snapdb ui needs {error.name}; install it with: pip install 'snapdb[ui]'", code="needs-extra"
-        ) from error
+        raise click.UsageError(f"snapdb ui needs {error.name}; install it with: pip install 'snapdb[ui]'") from error
     server.serve(
         path,
         host=host,
