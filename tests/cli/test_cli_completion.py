@@ -31,6 +31,7 @@ COMMANDS = [
     "publish",
     "replay",
     "schedule",
+    "ui",
     "upgrade",
     "wait",
 ]

@@ -11,9 +11,7 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from snapdb_ui.app import application
-from snapdb_ui.guard import Access
-from snapdb_ui.reader import Reader
+from tests.support.inside.ui import Access, Reader, application
 
 PORT = 8421
 ORIGIN = f"http://127.0.0.1:{PORT}"

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import snapdb
-from snapdb_ui.app import PAGES
-from snapdb_ui.guard import HEADERS, Access
+from tests.support.inside.ui import HEADERS, PAGES, Access
 from tests.support.places import ROOT
 from tests.support.site import ORIGIN, PORT, Site, site
 

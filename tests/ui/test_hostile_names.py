@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import pytest
 
-from snapdb_ui.pages.page import address
 from tests.support.hostile import HOSTILE, create_hostile
+from tests.support.inside.ui import address
 from tests.support.site import Html, site
 
 

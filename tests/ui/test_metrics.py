@@ -23,10 +23,9 @@ import snapdb
 from snapdb.errors import InputError, QueryError
 from snapdb.storage.catalog_db.task_rows import RunRows, TaskRows
 from snapdb_cli.main import main
-from snapdb_ui.metrics import down_text, metrics_text
-from snapdb_ui.metrics_server import MetricsServer
 from tests.support.daemon_world import HOUR, MINUTE, SECOND, World
 from tests.support.inside import open_catalog_db
+from tests.support.inside.ui import MetricsServer, down_text, metrics_text
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE, until
 

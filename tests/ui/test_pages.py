@@ -12,8 +12,7 @@ import pytest
 
 import snapdb
 from snapdb.errors import SnapdbError
-from snapdb_ui.app import PAGES
-from snapdb_ui.cells import bytes_text, cell, count_text, text_of
+from tests.support.inside.ui import PAGES, bytes_text, cell, count_text, text_of
 from tests.support.site import SHOP, Html, Site, site
 
 
