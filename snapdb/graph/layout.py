@@ -1,15 +1,19 @@
 """The layout of a snapshot in its manifest: each element's arrays, classes and widths."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from snapdb.errors import CorruptError
+from snapdb.errors import CorruptError, moved
 from snapdb.storage.artifacts import digest_of
+from snapdb.storage.catalog_db.codec import decode
+from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.manifests import PublishedDir
-from snapdb.types import PropertyGraph
+from snapdb.types import PropertyGraph, Snapshot
 
 Codings = Mapping[str, Mapping[str, object]]
 """`classes` and `widths` by vertex type, as recorded in a lineage."""
@@ -142,3 +146,29 @@ def damaged_file(path: Path) -> CorruptError:
     return CorruptError(
         f"{path} is damaged; restore it from a backup or create the snapshot again", code="damaged-snapshot"
     )
+
+
+@contextmanager
+def raise_if_snapshot_replaced(catalog_db: CatalogDb, snapshot: Snapshot) -> Iterator[None]:
+    """If files are missing because the snapshot was replaced or dropped, report a conflict instead of damage.
+
+    Raises:
+        CommitConflict: The snapshot was replaced or dropped (code 'moved').
+    """
+    try:
+        yield
+    except CorruptError:
+        # A drop removes the snapshot's files immediately, unless a lease protects them.
+        if catalog_db.rows("SELECT 1 FROM snapshots WHERE id = ?", (snapshot.id,)):
+            raise
+        what = f"snapshot {snapshot.name} was replaced or dropped while it was opened"
+        raise moved(what, code="snapshot-replaced") from None
+
+
+def read_layout(db_dir: DatabaseDir, snapshot: Snapshot) -> SnapshotLayout:
+    """Return the layout that a snapshot's manifest records.
+
+    Raises:
+        CorruptError: The layout cannot be read.
+    """
+    return decode(SnapshotLayout, json.dumps(PublishedDir(db_dir.inside(snapshot.path)).manifest["layout"]))

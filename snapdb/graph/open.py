@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
@@ -13,15 +13,22 @@ import numpy as np
 import pyarrow as pa
 
 from snapdb.arrays import Bools, Int64s
-from snapdb.errors import CorruptError, DatabaseError, moved
+from snapdb.errors import CorruptError, DatabaseError
 from snapdb.graph.adjacency import AdjacencyOpener, open_incoming, open_outgoing, outgoing_artifact, serves_outgoing
 from snapdb.graph.features import open_feature, open_features, open_history, open_target
-from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout, codings
+from snapdb.graph.layout import (
+    EdgeLayout,
+    SnapshotLayout,
+    VertexLayout,
+    codings,
+    raise_if_snapshot_replaced,
+    read_layout,
+)
 from snapdb.graph.view import Feature, GraphView, KeyReader
 from snapdb.release import __version__
 from snapdb.sql_engine import Names, SqlEngine, key_rows
 from snapdb.storage.artifacts import digest_of, locate_artifact
-from snapdb.storage.catalog_db.codec import decode, encode
+from snapdb.storage.catalog_db.codec import encode
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir, raise_if_replaced
 from snapdb.storage.catalog_db.locks import Lease
@@ -157,32 +164,6 @@ def open_snapshot(
     """
     with raise_if_snapshot_replaced(catalog_db, snapshot):
         return _opened(catalog_db, snapshot, opens)
-
-
-@contextmanager
-def raise_if_snapshot_replaced(catalog_db: CatalogDb, snapshot: Snapshot) -> Iterator[None]:
-    """If files are missing because the snapshot was replaced or dropped, report a conflict instead of damage.
-
-    Raises:
-        CommitConflict: The snapshot was replaced or dropped (code 'moved').
-    """
-    try:
-        yield
-    except CorruptError:
-        # A drop removes the snapshot's files immediately, unless a lease protects them.
-        if catalog_db.rows("SELECT 1 FROM snapshots WHERE id = ?", (snapshot.id,)):
-            raise
-        what = f"snapshot {snapshot.name} was replaced or dropped while it was opened"
-        raise moved(what, code="snapshot-replaced") from None
-
-
-def read_layout(db_dir: DatabaseDir, snapshot: Snapshot) -> SnapshotLayout:
-    """Return the layout that a snapshot's manifest records.
-
-    Raises:
-        CorruptError: The layout cannot be read.
-    """
-    return decode(SnapshotLayout, json.dumps(PublishedDir(db_dir.inside(snapshot.path)).manifest["layout"]))
 
 
 def _opened(catalog_db: CatalogDb, snapshot: Snapshot, opens: Callable[[str], bool]) -> OpenSnapshot:

@@ -17,7 +17,7 @@ from snapdb.execute.diff.rows import ElementRows, Key
 from snapdb.execute.session import ExecutionContext
 from snapdb.graph import Feature, OpenSnapshot, open_snapshot
 from snapdb.graph.features import SparseReader
-from snapdb.graph.open import raise_if_snapshot_replaced
+from snapdb.graph.layout import raise_if_snapshot_replaced
 from snapdb.kernels.features import Csr
 from snapdb.storage.manifests import read_manifest
 from snapdb.types import PropertyGraph, Relation, Snapshot

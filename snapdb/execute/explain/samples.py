@@ -21,7 +21,7 @@ from snapdb.execute.explain.feature_caches import SERVING_FEATURES, feature_cach
 from snapdb.execute.explain.neighbor_pools import SERVING_CACHE, CacheWatch, pool_nodes
 from snapdb.execute.samples.opening import open_sample
 from snapdb.execute.session import ExecutionContext
-from snapdb.graph.open import read_layout
+from snapdb.graph.layout import read_layout
 from snapdb.loading.source import StreamOptions, StreamSource
 from snapdb.plan.plan import PlanNode
 from snapdb.plan.samples import SamplePlan

@@ -31,8 +31,7 @@ from snapdb.execute.samples.opening import open_sample
 from snapdb.execute.session import ExecutionContext
 from snapdb.graph import GraphView, open_snapshot
 from snapdb.graph.features import SparseReader
-from snapdb.graph.layout import classes_of
-from snapdb.graph.open import read_layout
+from snapdb.graph.layout import classes_of, read_layout
 from snapdb.graph.view import Adjacency, KeyReader
 from snapdb.kernels.adjacency.rows import logical_parts, neighbors_of
 from snapdb.loading.source import StreamOptions, StreamSource

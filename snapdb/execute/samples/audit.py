@@ -25,7 +25,7 @@ from snapdb.execute.samples.opening import open_sample
 from snapdb.execute.session import ExecutionContext
 from snapdb.graph import GraphView
 from snapdb.graph.features import HistoryFeature
-from snapdb.graph.open import read_layout
+from snapdb.graph.layout import read_layout
 from snapdb.loading.source import StreamOptions, StreamSource
 from snapdb.plan.samples import AuditPlan, SamplePlan
 from snapdb.sampling import Seeds

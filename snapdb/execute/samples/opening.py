@@ -18,7 +18,8 @@ from snapdb.execute.session import DatabaseSession, ExecutionContext
 from snapdb.execute.transactions import retry_if_replaced
 from snapdb.graph import GraphView, OpenSnapshot, open_snapshot
 from snapdb.graph.adjacency import WithoutIdle, outgoing_artifact, serves_outgoing, write_outgoing
-from snapdb.graph.open import published, raise_if_snapshot_replaced, read_layout
+from snapdb.graph.layout import raise_if_snapshot_replaced, read_layout
+from snapdb.graph.open import published
 from snapdb.kernels.warm import warming
 from snapdb.loading.batch import Batch
 from snapdb.loading.budgets import CacheSource

@@ -20,8 +20,7 @@ from snapdb.execute.samples.operators import RowMaker, epoch_batches
 from snapdb.execute.session import DatabaseSession, ExecutionContext
 from snapdb.execute.snapshots import snapshot_record
 from snapdb.execute.transactions import retry_if_replaced
-from snapdb.graph.layout import Codings, codings
-from snapdb.graph.open import read_layout
+from snapdb.graph.layout import Codings, codings, read_layout
 from snapdb.loading.source import StreamOptions, StreamSource
 from snapdb.plan import BindContext, optimize
 from snapdb.plan.fits import misfits

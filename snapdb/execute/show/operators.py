@@ -24,7 +24,7 @@ from snapdb.errors import moved
 from snapdb.execute.results import Outcome, Rows
 from snapdb.execute.session import ExecutionContext
 from snapdb.execute.tasks.operators import describe_leader
-from snapdb.graph.open import raise_if_snapshot_replaced
+from snapdb.graph.layout import raise_if_snapshot_replaced
 from snapdb.plan.caches import room_words, spill_words
 from snapdb.plan.samples.bind import BATCH, EPOCHS, LAYOUT, ORDER, REPEATABLE, statement_of
 from snapdb.plan.show import KINDS, DescribePlan, DropPlan, ShowPlan

@@ -20,8 +20,7 @@ from snapdb.execute.results import Rows
 from snapdb.execute.session import ExecutionContext
 from snapdb.graph import Adjacency, Feature, GraphView, open_snapshot
 from snapdb.graph.features import HistoryFeature, SparseReader, stored_type
-from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout
-from snapdb.graph.open import raise_if_snapshot_replaced, read_layout
+from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout, raise_if_snapshot_replaced, read_layout
 from snapdb.kernels.adjacency.radix import count_buckets
 from snapdb.kernels.adjacency.rows import logical_parts, neighbors_of
 from snapdb.plan.fits import SqlType
