@@ -63,6 +63,7 @@ bench: $(INSTALLED) ## measure, and write the pages of benchmarks/
 	$(BIN)/python -m benchmarks.exports
 	$(BIN)/python -m benchmarks.tasks
 	$(BIN)/python -m benchmarks.schedule
+	$(BIN)/python -m benchmarks.pages # needs Chromium
 	$(BIN)/python -m benchmarks.refresh --only loader epoch accuracy costs # disk needs root and a control group
 
 gpu: $(if $(filter $(BIN)/%,$(GPU_PYTHON)),$(INSTALLED)) ## test and measure on a GPU in less than ten minutes, and write benchmarks/GPU.md (GPU_PYTHON: a Python with torch for CUDA)

@@ -22,6 +22,9 @@ PAGES = {
     "benchmarks/TASKS.md": "results-tasks.md",
     "benchmarks/REFRESH.md": "results-refresh.md",
     "benchmarks/SCHEDULE.md": "results-schedule.md",
+    "benchmarks/OUT_OF_CORE.md": "results-out-of-core.md",
+    "benchmarks/PUBLISHING.md": "results-publishing.md",
+    "benchmarks/PAGES.md": "results-pages.md",
 }
 """Which file of the project is which page of the site."""
 _NOTE = re.compile(r"^( *```\w+) no-run$", re.MULTILINE)

@@ -18,6 +18,7 @@ import pytest
 import snapdb
 from tests.support.hostile import HOSTILE, create_hostile
 from tests.support.places import ROOT
+from tests.support.refusals import RECORD
 from tests.support.site import SHOP
 from tests.support.waiting import PATIENCE, until
 
@@ -31,6 +32,8 @@ pytestmark = [
 ]
 PICTURES = os.environ.get("SNAPDB_SCREENSHOTS")
 """A folder for a screenshot of each page, or None."""
+SHOWN = ("overview", "sample", "difference")
+"""The pages whose screenshots are in the documentation. SNAPDB_RECORD=1 takes them again."""
 PAGES = {
     "overview": "",
     "tables": "tables",
@@ -145,6 +148,9 @@ def test_every_page_is_drawn_and_fits(browser: Any, address: str, width: int, sc
             own.page.wait_for_load_state("networkidle")
             Path(PICTURES).mkdir(exist_ok=True)
             own.page.screenshot(path=f"{PICTURES}/{name}-{width}-{scheme}.png", full_page=True)
+        if RECORD and name in SHOWN and scheme == "light":
+            own.page.wait_for_load_state("networkidle")
+            own.page.screenshot(path=ROOT / "docs" / "pictures" / f"ui-{name}.png")
         assert own.page.query_selector_all(".failure") == [], name
         assert own.page.evaluate("document.documentElement.scrollWidth") <= width, name
         assert own.said == [], name
