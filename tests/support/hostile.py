@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ import snapdb
 from snapdb.errors import SnapdbError
 from snapdb.sql_engine import quote as quoted
 from snapdb.sql_engine import text_literal as literal
+from tests.support.thoroughness import SOAK
 
-HOSTILE = [
+_TEXTS = [
     "<script>alert(1)</script>",
     "<img src=x onerror=alert(2)>",
     '"><svg onload=alert(3)>',
@@ -32,6 +34,15 @@ HOSTILE = [
     "<!--",
     "&lt;b&gt;",
 ]
+
+
+def _names() -> list[str]:
+    """The texts, and under `make soak` pairs of them, 200 names in all."""
+    pairs = [f"{one}{other}"[:190] for one, other in product(_TEXTS, repeat=2)]
+    return [*_TEXTS, *pairs[:: len(pairs) // 200][: 200 - len(_TEXTS)]] if SOAK else list(_TEXTS)
+
+
+HOSTILE = _names()
 
 
 def create_hostile(path: Path) -> None:

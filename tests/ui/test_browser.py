@@ -20,6 +20,7 @@ from tests.support.hostile import HOSTILE, create_hostile
 from tests.support.places import ROOT
 from tests.support.refusals import RECORD
 from tests.support.site import SHOP
+from tests.support.thoroughness import SOAK
 from tests.support.waiting import PATIENCE, until
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -139,7 +140,10 @@ def shown(browser: Any, address: str) -> Iterator[Window]:
     own.page.context.close()
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])
+LOOKS = [(1400, "light"), (390, "dark")] + [(1400, "dark"), (390, "light")] * SOAK
+
+
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_every_page_is_drawn_and_fits(browser: Any, address: str, width: int, scheme: str) -> None:
     own = window(browser, address, width, scheme)
     for name, path in PAGES.items():

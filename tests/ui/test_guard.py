@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 import snapdb
 from tests.support.inside.ui import HEADERS, PAGES, Access
 from tests.support.places import ROOT
-from tests.support.site import ORIGIN, PORT, Site, site
+from tests.support.site import ORIGIN, PORT, Html, Site, site
 
 UI = ROOT / "ui" / "snapdb_ui"
 
@@ -155,6 +156,14 @@ def test_no_template_trusts_a_value() -> None:
         assert not re.search(r"(?:src|href)=[\"'](?:https?:)?//", text), name
     sources = [(path, path.read_text()) for path in UI.rglob("*.py")]
     assert [path.name for path, text in sources if "Markup(" in text] == ["page.py"]
+
+
+def test_htmx_may_not_evaluate_or_ask_others(signed_in: Site) -> None:
+    (own,) = Html(signed_in.get().text).all("meta", name="htmx-config")
+    config = json.loads(own["content"] or "")
+    for name in ("allowEval", "allowScriptTags", "includeIndicatorStyles", "historyCacheSize"):
+        assert not config[name]
+    assert config["selfRequestsOnly"]
 
 
 def test_our_script_makes_no_html_from_text() -> None:

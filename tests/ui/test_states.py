@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import snapdb
+from snapdb_cli.main import main
 from tests.support.places import ROOT
 from tests.support.site import SHOP, site
 from tests.support.waiting import PATIENCE
@@ -32,6 +36,37 @@ def test_a_database_that_was_moved_is_told_and_comes_back(tmp_path: Path, path: 
         assert own_site.get("version").status_code == 503
         (tmp_path / "elsewhere").rename(tmp_path / "shop.snapdb")
         assert not own_site.page(path).all("div", **{"class": "failure"})
+
+
+def test_a_newer_format_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "shop.snapdb"
+    with snapdb.connect(path) as own:
+        own.execute("CREATE TABLE t AS SELECT 1 AS a")
+    with closing(sqlite3.connect(path / "catalog.sqlite")) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    with site(path) as pages:
+        text = pages.page("tables").text
+    assert "newer" in text
+    assert "FormatError" in text
+    result = CliRunner().invoke(main, ["ui", str(path), "--no-open"])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "newer" in result.stderr
+
+
+def test_a_disk_that_cannot_be_written_is_read(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "none", str(disk)], capture_output=True, check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        with snapdb.connect(disk / "shop.snapdb") as own:
+            own.script(SHOP)
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True, timeout=PATIENCE)
+        with site(disk / "shop.snapdb") as pages:
+            for path in ("", "tables/bought", "snapshots/now", "samplers/train/sample", "tasks"):
+                assert not pages.page(path).all("div", **{"class": "failure"}), path
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], timeout=PATIENCE, check=True)
 
 
 def test_damage_is_told_where_it_is(tmp_path: Path) -> None:
