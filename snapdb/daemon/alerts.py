@@ -8,6 +8,7 @@ and neither they nor the messages of errors that may contain them are logged or 
 import json
 import os
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
@@ -134,11 +135,12 @@ class AlertSender:
                 self._log.warn("alert.waits", notify=address, why=problem)
 
     def _send_all(self, address: str, url: str) -> None:
-        """Send the alerts for one address, until the receiver cannot be reached, so that others do not wait for it."""
+        """Send the alerts for one address, until its receiver is slow or cannot be reached. Others do not wait."""
         with self._catalog_db.reading() as connection:
             alerts = AlertRows(connection).due(address, self._clock.now(), _AT_ONCE)
+        began = time.monotonic()
         for alert in alerts:
-            if self.stopped.is_set() or not self._send(alert, url):
+            if self.stopped.is_set() or not self._send(alert, url) or time.monotonic() - began > _TRY:
                 return
 
     def _send(self, alert: Alert, url: str) -> bool:

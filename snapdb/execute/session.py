@@ -138,6 +138,7 @@ class DatabaseSession:
         self._caches = CacheBudget()
         self._stopped = self.store.sql_engine.stopped
         self._head: Catalog | None = None
+        self._pinned: Catalog | None = None
 
     def run(self, statement: Statement, params: Parameters = None) -> Result:
         """Run a parsed statement, and retry if a snapshot that it reads is replaced while it is being opened."""
@@ -204,6 +205,17 @@ class DatabaseSession:
         finally:
             lock.release()
 
+    @contextmanager
+    def pinned(self) -> Iterator[None]:
+        """Let all statements of a block read one version, even if others commit. The session only reads."""
+        lock = TablesLock(self.store.db_dir)
+        try:
+            self._pinned = self.head()
+            yield
+        finally:
+            self._pinned = None
+            lock.release()
+
     def read_head(self, read: Callable[[ExecutionContext], _T], params: Parameters = None) -> _T:
         """Return the result of `read` at the head, for calls that are not statements. Clears an earlier interrupt."""
         self._stopped.clear()
@@ -260,6 +272,8 @@ class DatabaseSession:
 
     def head(self) -> Catalog:
         """Return the committed catalog, which is the same object until the next commit."""
+        if self._pinned is not None:
+            return self._pinned
         self._head = load(self.store.catalog_db, self._head)
         return self._head
 

@@ -13,15 +13,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
 import snapdb
 from snapdb_cli.main import main
 from tests.support.places import ROOT
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, until
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +85,27 @@ def test_the_address_is_printed_once_the_pages_answer_and_ctrl_c_ends(shop: Path
     assert urlsplit(address).query.removeprefix("token=") not in said
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_running_statement_does_not_keep_it_alive(shop: Path, number: int) -> None:
+    endless = "SELECT count(*) FROM range(1000000000000) a, range(1000) b WHERE a.range % 7 = b.range"
+    with serving(shop, "--timeout", "10000") as (process, address):
+        first = asked(address)
+        cookie = (first.getheader("set-cookie") or "").split(";")[0]
+        parts = urlsplit(address)
+        origin = f"http://{parts.netloc}"
+        body = urlencode({"sql": endless})
+        kind = "application/x-www-form-urlencoded"
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=PATIENCE)
+        headers = {"cookie": cookie, "origin": origin, "content-type": kind}
+        connection.request("POST", f"{parts.path}sql", body, headers)
+        used = psutil.Process(process.pid)
+        until(lambda: sum(used.cpu_times()[:2]) > 3)  # the statement is running
+        code, said = ended(process, number)
+        connection.close()
+    assert code in (130, -signal.SIGTERM, 128 + signal.SIGTERM)
+    assert "Traceback" not in said
+
+
 def test_sigterm_ends_it_too(shop: Path) -> None:
     with serving(shop) as (process, address):
         assert entered(address).status == 200
@@ -106,7 +128,7 @@ def test_a_port_that_is_taken_is_left_to_the_other_program(shop: Path) -> None:
     assert f"port {port} is in use, using {bound}" in said
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "example.com", "::"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "example.com", "::", "127.0.0.2"])
 def test_other_machines_are_not_served(shop: Path, host: str) -> None:
     result = CliRunner().invoke(main, ["ui", str(shop), "--host", host])
     assert result.exit_code == 2

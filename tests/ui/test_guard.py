@@ -74,6 +74,14 @@ def test_other_paths_say_nothing(signed_in: Site) -> None:
     assert signed_in.client.get("/metrics").status_code == 404
 
 
+@pytest.mark.parametrize("others", ["{}; flag", "{}; y=a b", 'theme={{"a":1}}; {}', "; ;{}; =x", "x=é; {}"])
+def test_cookies_of_other_programs_do_not_matter(stranger: Site, others: str) -> None:
+    """Browsers send the cookies of all programs at 127.0.0.1."""
+    cookie = others.format(f"snapdb={stranger.access.token}").encode()
+    request = stranger.client.build_request("GET", f"{stranger.access.base}/", headers=[(b"cookie", cookie)])
+    assert stranger.client.send(request).status_code == 200
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST", "[::1]"])
 def test_the_names_of_this_machine_are_accepted(signed_in: Site, host: str) -> None:
     cookie = {"cookie": f"snapdb={signed_in.access.token}"}

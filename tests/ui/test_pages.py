@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +113,9 @@ def test_a_graph_has_its_elements_snapshots_and_retention(pages: Site, db: snapd
     assert "customer: key id, features x" in page.text
     assert shown(page, "snapshot", "version", "form") == texts(rows(db, "SHOW SNAPSHOTS"), "name", "version", "form")
     expired = rows(db, "EXPIRE SNAPSHOTS OF shop BY RETENTION DRY RUN")
-    assert shown(page, *expired[0]) == texts(expired, *expired[0])
+    columns = [name for name, value in expired[0].items() if not isinstance(value, datetime)]
+    assert expired
+    assert shown(page, *columns) == texts(expired, *columns)
 
 
 def test_a_snapshot_has_its_definition_and_profile(pages: Site, db: snapdb.Database) -> None:
@@ -138,8 +142,10 @@ def test_a_difference_has_drift_largest_first_and_in_red(pages: Site, db: snapdb
     high = sum((row["psi"] or 0) > 0.25 for row in drift)
     degrees = sum((row["degree_psi"] or 0) > 0.25 for row in rows(db, pair))
     assert 0 < high + degrees == len(page.all("tr", **{"class": "drifted"}))
-    changes = rows(db, f"{pair} ROWS")[:200]
-    assert len(page.table("change", "element", "e_id")) == len(changes)
+    changes = Counter(row["change"] for row in rows(db, f"{pair} ROWS"))
+    assert Counter(row["change"] for row in page.table("change", "element", "e_id")) == {
+        kind: min(count, 100) for kind, count in changes.items()
+    }
 
 
 def test_a_sampler_has_its_statement_plan_and_measures(pages: Site, db: snapdb.Database) -> None:
@@ -219,11 +225,12 @@ def test_a_page_of_what_does_not_exist_says_so(pages: Site) -> None:
         assert "does not exist" in page.text, path
     page = pages.page("samplers/train/sample?batch=9999")
     assert "batch 9999 does not exist" in page.text
-    for odd in ("batch=x&seeds=-3", "batch=-1", "seeds=99999999999999999999"):
+    for odd in ("batch=x&seeds=-3", "batch=-1", "batch=--1", f"seeds={'9' * 5000}", "seeds=²"):
         assert "Batch 0 of train" in pages.page(f"samplers/train/sample?{odd}").text
     assert pages.get("tables?panel=nothing").status_code == 404
     assert pages.get("nowhere").status_code == 404
-    assert pages.get("runs/bad/x").status_code == 404
+    for run in ("x", "-1", "9" * 5000):
+        assert "has no run" in pages.page(f"runs/bad/{run}").text
 
 
 def test_every_page_works_without_scripts_and_loads_its_panels_with_them(pages: Site) -> None:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import snapdb
+from snapdb.execute.rendering import spell
 from tests.support.site import ORIGIN, SHOP, Html, Site, site
 from tests.support.waiting import PATIENCE, until
 
@@ -147,6 +148,37 @@ def test_an_error_is_marked_in_the_statement(pages: Site) -> None:
     assert 'did you mean "bought"?' in page.text
     assert page.all("textarea")
     assert "FROM boght" in page.text  # the statement is still there
+
+
+@pytest.mark.parametrize(
+    "statement", ["COPY (SELECT 1) TO '{}/out.csv'", "COPY SNAPSHOT now TO '{}/out'", "BACKUP DATABASE TO '{}/out'"]
+)
+def test_explain_analyze_writes_no_files_in_a_folder_that_can_be_read(
+    shop: Path, tmp_path: Path, statement: str
+) -> None:
+    with site(shop, folders=[tmp_path]) as own:
+        for prefix in ("", "EXPLAIN ANALYZE ", "EXPLAIN (ANALYZE) "):
+            assert "page-reads-only" in own.ran(prefix + statement.format(tmp_path)).text
+    assert list(tmp_path.iterdir()) == []
+
+
+VALUES = """
+SELECT 'infinity'::TIMESTAMP AS a, TIMESTAMP '290000-01-01' AS b, DATE '5000000-01-01' AS c, INTERVAL '1 month' AS d,
+  MAP {'x': 2} AS e, TIMESTAMP '2026-01-01 00:00:00.000001' AS f, 1234567.891 AS g, 1e300 AS h, 'nan'::DOUBLE AS i,
+  NULL AS j, true AS k, 'ab'::BLOB AS l, [1, NULL] AS m, {'p': 'q'} AS n, 12345678901234567890123::HUGEINT AS o
+"""
+
+
+def test_values_are_those_of_the_command_line(pages: Site, shop: Path) -> None:
+    with snapdb.connect(shop, read_only=True) as db:
+        wanted = [spell(column)[0] for column in db.execute(VALUES).arrow().columns]
+    assert pages.ran(VALUES).tables[0][1] == ["NULL" if text is None else text for text in wanted]
+    _, found = csv.reader(io.StringIO(pages.post("sql/download", sql=VALUES, format="csv").text))
+    assert found == ["" if text is None else text for text in wanted]
+    refused = pages.post("sql/download", sql=VALUES, format="parquet")
+    assert refused.status_code in (200, 400)
+    refused = pages.post("sql/download", sql="SELECT INTERVAL '1 month' AS d", format="parquet")
+    assert (refused.status_code, "VARCHAR" in refused.text) == (400, True)
 
 
 def test_explain_is_a_button(pages: Site) -> None:

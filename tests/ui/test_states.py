@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import subprocess
@@ -14,7 +15,9 @@ import pytest
 from click.testing import CliRunner
 
 import snapdb
+from snapdb.remote import attach
 from snapdb_cli.main import main
+from tests.support.inside.ui import Reader, reader
 from tests.support.places import ROOT
 from tests.support.site import SHOP, site
 from tests.support.waiting import PATIENCE
@@ -127,6 +130,62 @@ def test_pages_are_of_one_moment_while_others_write(tmp_path: Path) -> None:
         assert own_site.page("tables").table("table", "rows")[0]["rows"] == "40"
     assert writer.wait(PATIENCE) == 0
     assert loads > 0
+
+
+def test_a_slow_panel_is_of_one_moment_too(tmp_path: Path) -> None:
+    path = tmp_path / "shop.snapdb"
+    with snapdb.connect(path) as own:
+        own.script("CREATE TABLE t (a INTEGER); CREATE TABLE u (a INTEGER)")
+
+        def write() -> None:
+            with own.transaction():
+                own.execute("INSERT INTO t VALUES (1)")
+                own.execute("INSERT INTO u VALUES (1)")
+
+        def counts(db: snapdb.Database) -> list[object]:
+            first = db.execute("SELECT count(*) FROM t").fetchall()
+            write()
+            own.execute("VACUUM")
+            return [first, db.execute("SELECT count(*) FROM u").fetchall(), db.names()["tables"]]
+
+        with site(path) as pages:
+            for step in range(3):
+                found = asyncio.run(Reader(path).run(gone, counts))
+                assert found == [[(step,)], [(step,)], ["t", "u"]]
+            assert pages.page("tables").table("table", "rows")[0]["rows"] == "3"
+
+
+async def gone() -> bool:
+    return False
+
+
+@pytest.mark.parametrize("bound", ["9999-12-31", "0001-01-01", "2026-01-01"])
+def test_snapshots_at_the_ends_of_time_are_drawn(tmp_path: Path, bound: str) -> None:
+    with snapdb.connect(tmp_path / "shop.snapdb") as own:
+        own.script(SHOP)
+        own.execute(f"CREATE SNAPSHOT far OF shop FOR EVENT_TIME AS OF TIMESTAMP '{bound}'")
+    with site(tmp_path / "shop.snapdb") as pages:
+        for path in ("", "snapshots"):
+            page = pages.page(path)
+            assert page.all("svg", **{"class": "timeline"})
+            assert "far: " in page.text
+
+
+def test_the_pages_of_a_published_database_follow_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_FOLLOW", 0.0)
+    with snapdb.connect(tmp_path / "shop.snapdb") as own:
+        own.execute("CREATE TABLE t AS SELECT 1 AS a")
+        own.execute(f"PUBLISH TO '{tmp_path}/published'")
+        url = f"file://{tmp_path}/published"
+        with site(attach(url, tmp_path / "cache").root) as pages:
+            page = pages.page("tables")
+            assert page.table("table", "rows")[0]["rows"] == "1"
+            assert f"Read-only, on this machine: {url}" in page.text
+            assert page.all("title")
+            own.execute("INSERT INTO t VALUES (2)")
+            own.execute(f"PUBLISH TO '{tmp_path}/published'")
+            assert pages.page("tables").table("table", "rows")[0]["rows"] == "2"
+            assert url in pages.ran("DROP TABLE t").text
 
 
 def test_many_readers_get_their_pages(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from snapdb.database import Database
-from snapdb.errors import LockedError, SnapdbError
-from snapdb_ui.cells import bytes_text, cell, count_text, text_of
+from snapdb.errors import CommitConflict, SnapdbError
+from snapdb_ui.cells import bytes_text, count_text, text_of
 from snapdb_ui.guard import Access, Guard
-from snapdb_ui.metrics import metrics_text
+from snapdb_ui.metrics import CONTENT_TYPE, down_text, metrics_text
 from snapdb_ui.pages import graphs, overview, samplers, snapshots, statements, tables, tasks
 from snapdb_ui.pages.page import Ask, Page, Panel, address, name_in
 from snapdb_ui.reader import Reader, dicts
@@ -52,9 +51,15 @@ class Pages:
             lstrip_blocks=True,
         )  # fmt: skip
         self._templates.globals.update(
-            base=access.base, database=str(reader.path), name=reader.path.name, sections=SECTIONS, address=address,
-            cell=cell, text_of=text_of, bytes_text=bytes_text, count_text=count_text,
-        )  # fmt: skip
+            base=access.base,
+            database=reader.shown,
+            name=reader.shown.rstrip("/").rpartition("/")[2],
+            sections=SECTIONS,
+            address=address,
+            text_of=text_of,
+            bytes_text=bytes_text,
+            count_text=count_text,
+        )
 
     def routes(self) -> list[Route]:
         """Return the routes below the path of this start."""
@@ -71,41 +76,38 @@ class Pages:
         async def answer(request: Request) -> Response:
             names = {name: name_in(str(value)) for name, value in request.path_params.items()}
             ask = Ask(names, dict(request.query_params))
-            if wanted := ask.options.get("panel"):
-                panels = [panel for panel in page.panels if panel.name == wanted]
-                if not panels:
-                    return PlainTextResponse("the page has no such panel\n", 404)
-                part = await self._panel(request, panels[0], ask)
-                if "hx-request" in request.headers:
-                    return self._html("panel.html", part)
-                return self._whole(page, ask, [part])
-            if "whole" in ask.options:
-                shown = [panel for panel in page.panels if not panel.on_click]
-                return self._whole(page, ask, [await self._panel(request, panel, ask) for panel in shown])
-            return self._html("page.html", {**self._frame(page, ask), "panels": page.panels, "query": _query(ask)})
+            wanted = ask.options.get("panel")
+            if wanted is None and "whole" not in ask.options:
+                values = {**self._frame(page, ask), "panels": page.panels, "query": _query(ask)}
+                return self._html("page.html", values)
+            panels = [panel for panel in page.panels if (panel.name == wanted if wanted else not panel.on_click)]
+            if not panels:
+                return PlainTextResponse("the page has no such panel\n", 404)
+            parts = await self._panels(request, panels, ask)
+            if "hx-request" in request.headers:
+                return self._html("panel.html", parts[0], _status(parts))
+            return self._whole(page, ask, parts)
 
         return answer
 
-    async def _panel(self, request: Request, panel: Panel, ask: Ask) -> Mapping[str, Any]:
-        """Return the values of a panel, or its error."""
+    async def _panels(self, request: Request, panels: Sequence[Panel], ask: Ask) -> list[Mapping[str, Any]]:
+        """Return the values of panels at one moment, or their errors."""
+
+        def load(db: Database) -> list[Mapping[str, Any]]:
+            return [_loaded(panel, db, ask) for panel in panels]
+
         try:
-            values = await self._reader.run(request.is_disconnected, lambda db: panel.load(db, ask))
+            return await self._reader.run(request.is_disconnected, load)
         except SnapdbError as error:
-            return {"panel": panel, "failure": statements.failure(error), "values": {}}
-        return {"panel": panel, "failure": None, "values": values}
+            return [{"panel": panel, "failure": statements.failure(error), "values": {}} for panel in panels]
 
     def _whole(self, page: Page, ask: Ask, parts: Sequence[Mapping[str, Any]]) -> Response:
         """Return a page with all of its panels, for browsers without scripts."""
-        codes = [part["failure"]["code"] for part in parts if part["failure"]]
-        missing = bool(codes) and all(code.startswith("unknown-") for code in codes)
-        return self._html(
-            "whole.html",
-            {**self._frame(page, ask), "parts": parts, "buttons": _buttons(page, parts)},
-            404 if missing else 200,
-        )
+        values = {**self._frame(page, ask), "parts": parts, "buttons": _buttons(page, parts)}
+        return self._html("whole.html", values, _status(parts))
 
     def _frame(self, page: Page, ask: Ask) -> Mapping[str, Any]:
-        return {"title": page.title.format_map(_Names(ask.names)), "section": page.section, "ask": ask}
+        return {"title": page.title.format_map(ask.names), "section": page.section, "ask": ask}
 
     def _html(self, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
         return HTMLResponse(self._templates.get_template(template).render(values), status)
@@ -119,21 +121,20 @@ class Pages:
             values["text"] = form.get("sql", "")
             part = await self._result(request, f"EXPLAIN {values['text']}" if "explain" in form else values["text"])
             if "hx-request" in request.headers:
-                return self._html("result.html", part, part["status"] if part["status"] == 429 else 200)
+                return self._html("result.html", part, 429 if _is_busy([part]) else 200)
         return self._html("sql.html", {**values, "result": part})
 
     async def _result(self, request: Request, text: str) -> dict[str, Any]:
         limit = self._reader.limit
 
         def run(db: Database) -> Mapping[str, Any]:
-            return statements.result(db, statements.parsed(text, str(self._reader.path)), limit)
+            return statements.result(db, statements.parsed(text, self._reader.shown), limit)
 
         try:
             values = await self._reader.run(request.is_disconnected, run)
         except SnapdbError as error:
-            status = 429 if isinstance(error, LockedError) else 200
-            return {"failure": statements.failure(error), "values": {}, "status": status}
-        return {"failure": None, "values": values, "status": 200}
+            return {"failure": statements.failure(error), "values": {}}
+        return {"failure": None, "values": values}
 
     async def download(self, request: Request) -> Response:
         """Return all rows of a statement as a file."""
@@ -141,18 +142,18 @@ class Pages:
         text, wanted = form.get("sql", ""), form.get("format", "csv")
 
         def run(db: Database) -> bytes:
-            statement = statements.parsed(text, str(self._reader.path))
+            statement = statements.parsed(text, self._reader.shown)
             if wanted == "parquet":
                 return statements.parquet_bytes(db, statement)
-            return "".join(statements.csv_text(db, statement)).encode()
+            return statements.csv_text(db, statement).encode()
 
         try:
             content = await self._reader.run(request.is_disconnected, run)
         except SnapdbError as error:
-            return PlainTextResponse(f"{error}\n", 400)
+            return PlainTextResponse(f"{error}\n", 429 if error.code == "page-busy" else 400)
         ending, kind = ("parquet", "application/vnd.apache.parquet") if wanted == "parquet" else ("csv", "text/csv")
         headers = {"content-disposition": f'attachment; filename="result.{ending}"'}
-        return StreamingResponse(iter([content]), media_type=kind, headers=headers)
+        return Response(content, media_type=kind, headers=headers)
 
     async def names(self, request: Request) -> Response:
         """Return the names that statements can use, for completion."""
@@ -178,13 +179,33 @@ class Pages:
         """Return the metrics of the database for Prometheus."""
         try:
             content = await self._reader.run(request.is_disconnected, metrics_text)
-        except SnapdbError as error:
-            return PlainTextResponse(f"# {json.dumps(error.message)}\n", 503)
-        return Response(content, media_type="text/plain; version=0.0.4; charset=utf-8")
+        except SnapdbError:
+            content = down_text()
+        return Response(content, media_type=CONTENT_TYPE)
 
 
-class _Names(dict[str, str]):
-    """The parts of a path, for a title."""
+def _loaded(panel: Panel, db: Database, ask: Ask) -> Mapping[str, Any]:
+    """Return the values of a panel, or its error. An interrupt ends the whole block."""
+    try:
+        return {"panel": panel, "failure": None, "values": panel.load(db, ask)}
+    except CommitConflict:
+        raise
+    except SnapdbError as error:
+        if error.code == "interrupted":
+            raise
+        return {"panel": panel, "failure": statements.failure(error), "values": {}}
+
+
+def _status(parts: Sequence[Mapping[str, Any]]) -> int:
+    """Return the HTTP status of a page: 404 if it is that of an unknown object, 429 if other statements are running."""
+    if _is_busy(parts):
+        return 429
+    codes = [part["failure"]["code"] for part in parts if part["failure"]]
+    return 404 if codes and all(code.startswith("unknown-") for code in codes) else 200
+
+
+def _is_busy(parts: Sequence[Mapping[str, Any]]) -> bool:
+    return any(part["failure"] and part["failure"]["code"] == "page-busy" for part in parts)
 
 
 def _buttons(page: Page, parts: Sequence[Mapping[str, Any]]) -> list[Panel]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from datetime import date, datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from snapdb.execute.rendering import spell
+from snapdb.execute.rendering.values import is_right
 
 _LONGEST = 2000
 """The number of characters of a value that are shown at first."""
@@ -25,41 +29,59 @@ class Cell(NamedTuple):
     """'number', 'null', 'state' or nothing: how the cell is drawn."""
 
 
-def cell(value: Any) -> Cell:
-    """Return a value as text.
+def cells_of(column: pa.Array) -> list[Cell]:
+    """Return the values of a column of a result as text, as the command line writes them.
 
-    >>> cell(None), cell(3.0), cell([1, 2]).text
-    (Cell(text='NULL', whole=None, kind='null'), Cell(text='3.0', whole=None, kind='number'), '[1, 2]')
+    >>> cells_of(pa.array([1.5, None]))
+    [Cell(text='1.5', whole=None, kind='number'), Cell(text='NULL', whole=None, kind='null')]
+    >>> [one.text for one in cells_of(pa.array([[1, None], []]))]
+    ['[1, null]', '[]']
     """
-    if value is None:
-        return Cell("NULL", kind="null")
-    if isinstance(value, bool):
-        return Cell("true" if value else "false")
-    if isinstance(value, int):
-        return Cell(f"{value}", kind="number")
-    if isinstance(value, float):
-        return Cell(f"{value:.6g}" if math.isfinite(value) and value != int(value) else str(value), kind="number")
-    if isinstance(value, list) and len(value) > _MOST:
-        return Cell(f"{text_of(value[:_MOST])[:-1]}, … {len(value) - _MOST} more]", text_of(value))
-    text = text_of(value)
-    return Cell(text) if len(text) <= _LONGEST else Cell(f"{text[:_LONGEST]}… {len(text) - _LONGEST} more", text)
+    kind = "number" if is_right(column.type) else ""
+    texts = spell(column)
+    starts: list[str | None] = [None] * len(column)
+    if pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type):
+        lengths = pc.list_value_length(column).to_pylist()
+        starts = [
+            None if start is None or length <= _MOST else f"{start[:-1]}, … {length - _MOST} more]"
+            for length, start in zip(lengths, spell(pc.list_slice(column, 0, _MOST)), strict=True)
+        ]
+    return [
+        Cell("NULL", kind="null") if text is None else _cut(text, start, kind)
+        for text, start in zip(texts, starts, strict=True)
+    ]
+
+
+def _cut(text: str, start: str | None, kind: str) -> Cell:
+    """Return a text that is cut if it is long, at the given start or after some characters."""
+    if start is None and len(text) <= _LONGEST:
+        return Cell(text, kind=kind)
+    start = text if start is None else start
+    if len(start) > _LONGEST:
+        start = f"{start[:_LONGEST]}… {len(text) - _LONGEST} more"
+    return Cell(start, text, kind)
+
+
+def cell(value: Any) -> Cell:
+    """Return a value of a system table as text.
+
+    >>> cell(None), cell(3), cell(["a", "b"]).text
+    (Cell(text='', whole=None, kind=''), Cell(text='3', whole=None, kind='number'), 'a, b')
+    """
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return _cut(text_of(value), None, "number" if is_number else "")
 
 
 def text_of(value: Any) -> str:
-    """Return a value as text of any length."""
+    """Return a value of a system table as text of any length. Times have milliseconds."""
     if isinstance(value, datetime):
-        return value.isoformat(sep=" ", timespec="milliseconds" if value.microsecond else "seconds").replace(
-            "+00:00", " UTC"
-        )
-    if isinstance(value, date | timedelta):
-        return str(value)
+        text = value.isoformat(sep=" ", timespec="milliseconds" if value.microsecond else "seconds")
+        return text.replace("+00:00", " UTC")
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, list):
-        return "[" + ", ".join(text_of(entry) for entry in value) + "]"
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{name}: {text_of(entry)}" for name, entry in value.items()) + "}"
-    if isinstance(value, bytes):
-        return f"0x{value.hex()}"
-    return "NULL" if value is None else str(value)
+        return ", ".join(text_of(entry) for entry in value)
+    return "" if value is None else str(value)
 
 
 def bytes_text(number: int | None) -> str:

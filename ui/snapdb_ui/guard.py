@@ -1,4 +1,4 @@
-"""Who may read the pages: requests to this machine, from one browser, with the token that the command printed.
+"""Access control: accepts requests to this machine from the browser that has the token.
 
 The pages are under a path that is chosen at each start, because browsers send the cookies of a host to all of its
 ports.
@@ -9,10 +9,10 @@ from __future__ import annotations
 import hmac
 import secrets
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
 from starlette.datastructures import Headers, QueryParams
+from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -56,7 +56,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, access: Access, port: int) -> None:
         self._app, self._access = app, access
-        self._hosts = {f"{host}:{port}" for host in HOSTS}
+        self._hosts = {f"{host}:{port}" for host in HOSTS} | (set(HOSTS) if port == 80 else set())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it on."""
@@ -104,11 +104,8 @@ def _same(given: str, expected: str) -> bool:
 
 
 def _cookie(headers: Headers) -> str:
-    try:
-        cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-    except CookieError:
-        return ""
-    return "" if cookie is None else cookie.value
+    """Return our cookie. Browsers also send the cookies of other programs at this host, which may be malformed."""
+    return cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
 
 
 def _is_own(headers: Headers) -> bool:

@@ -3,43 +3,53 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
-
-import pyarrow as pa
+from weakref import WeakKeyDictionary
 
 from snapdb.database import Database
-from snapdb.errors import BindError, InputError, LockedError, ParseError, QueryError
+from snapdb.errors import (
+    BindError,
+    CommitConflict,
+    DatabaseError,
+    InputError,
+    LockedError,
+    ParseError,
+    QueryError,
+    SnapdbError,
+)
+from snapdb.remote import attachment_of
 from snapdb.sql.syntax import Statement
+from snapdb_ui.cells import Cell, cells_of
 
 _T = TypeVar("_T")
 _AT_ONCE = 4
 """The number of blocks that run at once."""
+_FOLLOW = 2.0
+"""The seconds between two looks for a newer generation of a published database."""
 _PULSE = 0.1
 """The seconds between checks whether the browser still waits."""
 _ATTEMPTS = 3
-"""How often a block is repeated if the database changed while it ran."""
+"""How often a block is repeated if a snapshot is replaced while it is opened."""
 
 
 class Rows(NamedTuple):
     """The first rows of a result."""
 
-    names: list[str]
-    rows: list[tuple[Any, ...]]
+    names: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
     more: bool
     """Whether there are more rows."""
     message: str | None = None
     """The message of a statement without rows."""
-
-    @property
-    def dicts(self) -> list[dict[str, Any]]:
-        """The rows as dicts."""
-        return [dict(zip(self.names, row, strict=True)) for row in self.rows]
 
 
 @dataclass
@@ -58,68 +68,104 @@ class Reader:
     _idle: list[Database] = field(default_factory=list)
     _blocks: set[_Running] = field(default_factory=set)
     _guard: threading.Lock = field(default_factory=threading.Lock)
-    _free: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(_AT_ONCE))
+    _free: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+    _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_AT_ONCE, "snapdb-ui"))
+    _followed: WeakKeyDictionary[Database, float] = field(default_factory=WeakKeyDictionary)
+    """When each database looked for a newer generation."""
+    _closed: bool = False
+
+    @cached_property
+    def url(self) -> str | None:
+        """The URL of a published database, or None."""
+        attachment = attachment_of(self.path)
+        return None if attachment is None else attachment.url
+
+    @property
+    def shown(self) -> str:
+        """What readers know the database by: its URL or path."""
+        return self.url or str(self.path)
 
     def open(self) -> Database:
         """Open the database for reading only. Its statements can read no other files than those in `folders`."""
-        return Database(self.path, read_only=True, folders=[Path(folder).absolute() for folder in self.folders])
+        folders = [Path(folder).absolute() for folder in self.folders]
+        return Database(self.path, read_only=True, folders=folders, threads=max(1, (os.cpu_count() or 1) // 2))
 
     @contextmanager
     def database(self) -> Iterator[Database]:
-        """Borrow a database.
-
-        Raises:
-            LockedError: All databases are in use, and none becomes free in time.
-        """
-        if not self._free.acquire(timeout=self.patience):
-            raise LockedError(
-                f"{_AT_ONCE} statements are running; wait for one of them, or cancel it", code="page-busy"
-            )
+        """Borrow a database."""
+        with self._guard:
+            database = self._idle.pop() if self._idle else None
+        database = database or self.open()
         try:
-            with self._guard:
-                database = self._idle.pop() if self._idle else None
-            database = database or self.open()
-            try:
-                yield database
-            except (ParseError, BindError, QueryError, InputError):
-                self._keep(database)
-                raise
-            except BaseException:
-                database.close()  # its files may be gone, so the next block opens it again
-                raise
+            self._follow(database)
+            yield database
+        except (ParseError, BindError, QueryError, InputError):
             self._keep(database)
-        finally:
-            self._free.release()
+            raise
+        except BaseException:
+            database.close()  # its files may be gone, so the next block opens it again
+            raise
+        self._keep(database)
+
+    def _follow(self, database: Database) -> None:
+        """Switch a published database to the newest generation, at most every few seconds."""
+        now = time.monotonic()
+        if self.url is not None and now - self._followed.get(database, 0.0) > _FOLLOW:
+            self._followed[database] = now
+            with suppress(DatabaseError):  # a store that cannot be reached does not matter to files that are here
+                database.renew()
 
     def _keep(self, database: Database) -> None:
         with self._guard:
-            self._idle.append(database)
+            if not self._closed:
+                self._idle.append(database)
+                return
+        database.close()
 
     async def run(self, gone: Callable[[], Awaitable[bool]], block: Callable[[Database], _T]) -> _T:
         """Run a block of statements in a thread. It is interrupted after the time limit, and when the browser is gone.
 
         Args:
             gone: Whether the browser has closed the connection.
-            block: The function to run. It is repeated if the database changes in between, so that what it returns is of
-                one moment.
+            block: The function to run. All of its statements read the same version.
 
         Raises:
-            QueryError: The time limit was exceeded.
+            LockedError: Other blocks are running, and none of them ends in time.
+            QueryError: The time limit was exceeded, or the server ends.
         """
+        try:
+            await asyncio.wait_for(self._free.acquire(), self.patience)
+        except TimeoutError:
+            raise LockedError(
+                f"{_AT_ONCE} statements are running; wait for one of them, or cancel it", code="page-busy"
+            ) from None
         running = _Running()
+        try:
+            return await self._awaited(running, gone, block)
+        finally:
+            self._free.release()
+
+    async def _awaited(
+        self, running: _Running, gone: Callable[[], Awaitable[bool]], block: Callable[[Database], _T]
+    ) -> _T:
+        """Run a block in a thread, and interrupt it if it is late or not needed any longer."""
 
         def run() -> _T:
-            with self.database() as database, self._registered(running), running.of(database):
+            with self._registered(running), self.database() as database, running.of(database):
                 return _at_one_moment(database, block)
 
-        task = asyncio.ensure_future(asyncio.to_thread(run))
-        while not (await asyncio.wait({task}, timeout=_PULSE))[0]:
-            if running.seconds > self.timeout:
-                running.is_late = True
-            if running.is_late or await gone():
-                running.stop()
+        task = asyncio.get_running_loop().run_in_executor(self._threads, run)
         try:
+            while not (await asyncio.wait({task}, timeout=_PULSE))[0]:
+                if running.seconds > self.timeout:
+                    running.is_late = True
+                if running.is_late or await gone():
+                    running.stop()
             return task.result()
+        except asyncio.CancelledError:
+            running.stop()
+            task.add_done_callback(asyncio.Future.exception)  # asyncio logs errors that nobody asks for
+            raise QueryError("interrupted, because the server ends", code="interrupted") from None
         except QueryError as error:
             if error.code == "interrupted" and running.is_late:
                 raise QueryError(
@@ -153,12 +199,18 @@ class Reader:
             running.stop()
 
     def close(self) -> None:
-        """Interrupt what is running, and close the databases that are not in use."""
-        self.interrupt()
+        """Interrupt what is running, and close the databases."""
         with self._guard:
-            while self._idle:
-                with suppress(Exception):
-                    self._idle.pop().close()
+            self._closed = True
+        while self.running:
+            self.interrupt()
+            time.sleep(_PULSE)
+        self._threads.shutdown(wait=False)
+        with self._guard:
+            idle, self._idle = self._idle, []
+        for database in idle:
+            with suppress(SnapdbError):
+                database.close()
 
 
 class _Running:
@@ -167,6 +219,7 @@ class _Running:
     def __init__(self) -> None:
         self.is_late = False
         """Whether the block exceeded the time limit."""
+        self._stopped = False
         self._database: Database | None = None
         self._began = 0.0
         self._guard = threading.Lock()
@@ -178,8 +231,15 @@ class _Running:
 
     @contextmanager
     def of(self, database: Database) -> Iterator[None]:
+        """Let `stop` interrupt the statements of a database during a block.
+
+        Raises:
+            QueryError: The block was stopped before it began.
+        """
         self._began = time.monotonic()
         with self._guard:
+            if self._stopped:
+                raise QueryError("interrupted", code="interrupted")
             self._database = database
         try:
             yield
@@ -188,42 +248,44 @@ class _Running:
                 self._database = None
 
     def stop(self) -> None:
-        """Interrupt the block, if it runs."""
+        """Interrupt the block. Its next statement may begin afterwards, so this is repeated until the block ends."""
         with self._guard:
+            self._stopped = True
             if self._database is not None:
                 self._database.interrupt()
 
 
 def _at_one_moment(database: Database, block: Callable[[Database], _T]) -> _T:
-    """Return what a block returns when the catalog is the same before and after it."""
+    """Return what a block returns. All of its statements read the same version.
+
+    If a snapshot is replaced while it is opened, the block is repeated with the newest version.
+    """
     for _ in range(_ATTEMPTS):
-        before = database.names()
-        result = block(database)
-        if database.names() is before:
-            break
-    return result
+        try:
+            with database._session.pinned():
+                return block(database)
+        except CommitConflict:
+            continue
+    with database._session.pinned():
+        return block(database)
 
 
 def rows(database: Database, statement: str | Statement, most: int | None = None) -> Rows:
-    """Return the first rows of a statement's result, and close the rest."""
+    """Return the first rows of a statement's result as cells, and close the rest."""
     result = database.execute(statement) if isinstance(statement, str) else database.run(statement)
     if not result.is_query:
         return Rows([], [], False, result.message)
-    found: list[tuple[Any, ...]] = []
-    names = list(result.columns)
-    for batch in result:
-        found += _tuples(batch if most is None else batch.slice(0, most + 1 - len(found)))
-        if most is not None and len(found) > most:
-            break
-    result.close()
-    return Rows(names, found[:most], most is not None and len(found) > most)
+    found: list[Sequence[Cell]] = []
+    with closing(result):
+        for batch in result:
+            part = batch if most is None else batch.slice(0, most + 1 - len(found))
+            found += zip(*(cells_of(column) for column in part.columns), strict=True)
+            if most is not None and len(found) > most:
+                break
+    return Rows(list(result.columns), found[:most], most is not None and len(found) > most)
 
 
 def dicts(database: Database, query: str) -> list[dict[str, Any]]:
-    """Return all rows of a query as dicts."""
-    return rows(database, query).dicts
-
-
-def _tuples(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
-    columns = [column.to_pylist() for column in batch.columns]
-    return list(zip(*columns, strict=True)) if columns else [()] * batch.num_rows
+    """Return all rows of a query over system tables as dicts."""
+    found: list[dict[str, Any]] = database.execute(query).arrow().to_pylist()
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import sys
@@ -19,7 +20,6 @@ from snapdb_ui.reader import Reader
 
 _PORTS = 20
 """The number of ports that are tried."""
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def serve(
@@ -63,7 +63,7 @@ def serve(
         application(reader, access, bound), log_level="error", access_log=False, server_header=False, lifespan="off"
     )
     print(address, flush=True)
-    say(f"serving {path} read-only to this machine; Ctrl-C stops")
+    say(f"serving {reader.shown} read-only to this machine; Ctrl-C stops")
     if opens and sys.stdout.isatty() and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         webbrowser.open(address)
     try:
@@ -90,9 +90,14 @@ def _listener(host: str, port: int) -> socket.socket:
         try:
             listener.bind(("127.0.0.1" if host == "localhost" else host, candidate))
             listener.listen(128)
-        except OSError:
+        except OSError as error:
             listener.close()
-            continue
+            if error.errno == errno.EADDRINUSE:
+                continue
+            raise InputError(
+                f"cannot listen at {host}, port {candidate}: {error.strerror}; pass another one with --host or --port",
+                code="cannot-listen",
+            ) from error
         return listener
     raise InputError(
         f"cannot listen at the ports {port} to {port + _PORTS - 1}, which are in use; pass another one with --port",

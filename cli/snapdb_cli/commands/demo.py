@@ -343,6 +343,7 @@ def _next(echo: Callable[[str], None], path: Path | None, seconds: float) -> Non
     if path is None:
         echo("    snapdb demo demo.snapdb     the same in a database that is kept")
     echo(f"    snapdb {where:<20} query it: SHOW SNAPSHOTS; SELECT * FROM jun.paid LIMIT 5;")
+    echo(f"    snapdb ui {where:<17} look at it in a browser: pip install 'snapdb[ui]'")
     echo("    examples/                   training on real data sets")
 
 

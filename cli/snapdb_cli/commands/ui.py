@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from importlib import import_module
-from ipaddress import ip_address
 from pathlib import Path
 
 import click
 
 from snapdb_cli.commands.tokens import metrics_token
 from snapdb_cli.diagnostics import Diagnostics, ExitCode
+
+_HOSTS = ("127.0.0.1", "::1", "localhost")
 
 
 def run(
@@ -29,10 +30,10 @@ def run(
         UsageError: The host is another machine's, the token is not valid, or a package is not installed.
         InputError: No port is free.
     """
-    if not _is_loopback(host):
+    if host not in _HOSTS:
         raise click.UsageError(
-            f"the pages are for this machine, so --host must be a loopback address, found {host}; from another "
-            f"machine, use: ssh -L {port}:127.0.0.1:{port} HOST"
+            f"the pages are for this machine, so --host must be {', '.join(_HOSTS[:-1])} or {_HOSTS[-1]}, found {host}"
+            f"; from another machine, use: ssh -L {port}:127.0.0.1:{port} HOST"
         )
     token = metrics_token(token_file)
     try:
@@ -51,10 +52,3 @@ def run(
         say=diagnostics.say,
     )
     return ExitCode.OK
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from snapdb_ui import reader
 from snapdb_ui.app import PAGES, application
 from snapdb_ui.cells import bytes_text, cell, count_text, text_of
 from snapdb_ui.guard import HEADERS, Access
@@ -23,5 +24,6 @@ __all__ = [
     "count_text",
     "down_text",
     "metrics_text",
+    "reader",
     "text_of",
 ]

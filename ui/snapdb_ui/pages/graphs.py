@@ -32,11 +32,7 @@ def _all(db: Database, ask: Ask) -> Mapping[str, Any]:
 def _elements(db: Database, ask: Ask) -> Mapping[str, Any]:
     found = dicts(db, f"SELECT * FROM snapdb.elements WHERE graph = {text_literal(ask.name)}")
     described = rows(db, f"DESCRIBE GRAPH {quote(ask.name)}")
-    return {
-        "drawing": _drawing(found),
-        "table": table_of(described.names, described.rows, blank=True),
-        "empty": "The graph has no elements.",
-    }
+    return {"drawing": _drawing(found), "table": table_of(described, blank=True), "empty": "The graph has no elements."}
 
 
 def _drawing(elements: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -114,7 +110,7 @@ def _retention(db: Database, ask: Ask) -> Mapping[str, Any]:
     return {
         "policy": policy[0]["retention"],
         "statement": statement,
-        "table": table_of(found.names, found.rows, blank=True),
+        "table": table_of(found, blank=True),
         "empty": "It would remove nothing now.",
     }
 

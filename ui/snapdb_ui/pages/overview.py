@@ -104,5 +104,5 @@ PAGES = (
             Panel("caches", "Caches", _caches, "table.html"),
         ),
     ),
-    Page("/caches", "caches", "Caches", (Panel("caches", "Caches", _caches, "caches.html"),)),
+    Page("/caches", "caches", "Caches", (Panel("caches", "Caches", _caches, "table.html", repeated=True),)),
 )

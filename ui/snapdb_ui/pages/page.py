@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from snapdb.database import Database
 from snapdb_ui.cells import Cell, cell
+from snapdb_ui.reader import Rows
 
 
 class Ask(NamedTuple):
@@ -29,7 +30,7 @@ class Ask(NamedTuple):
     def number(self, option: str, default: int, least: int = 0, most: int = 1 << 40) -> int:
         """Return an option as a number within bounds. Text that is no number is the default."""
         text = self.options.get(option, "")
-        return min(max(int(text), least), most) if text.lstrip("-").isdecimal() else default
+        return min(max(int(text), least), most) if re.fullmatch("-?[0-9]{1,18}", text) else default
 
 
 class Panel(NamedTuple):
@@ -40,6 +41,8 @@ class Panel(NamedTuple):
     load: Callable[[Database, Ask], Mapping[str, Any]]
     """Returns the values of the template."""
     template: str
+    repeated: bool = False
+    """Whether the panel is read again every few seconds."""
     on_click: str = ""
     """The label of the button that loads the panel, if it does not load by itself."""
 
@@ -95,16 +98,11 @@ def table(rows: Iterable[Mapping[str, Any]], columns: Sequence[Column]) -> Table
     return Table([column.title for column in columns], entries, _numbers(entries, len(columns)))
 
 
-def table_of(names: Sequence[str], rows: Iterable[Sequence[Any]], *, blank: bool = False) -> Table:
-    """Return the rows of a result as a table.
-
-    Args:
-        names: The columns.
-        rows: The rows.
-        blank: Whether NULL is shown as nothing, as in descriptions.
-    """
-    entries = [[Entry(Cell("") if blank and value is None else cell(value), None) for value in row] for row in rows]
-    return Table(names, entries, _numbers(entries, len(names)))
+def table_of(found: Rows, *, blank: bool = False) -> Table:
+    """Return the rows of a result as a table. In descriptions, NULL is blank."""
+    empty = Cell("")
+    rows = [[Entry(empty if blank and one.kind == "null" else one, None) for one in row] for row in found.rows]
+    return Table(found.names, rows, _numbers(rows, len(found.names)))
 
 
 def address(*parts: object) -> str:
@@ -134,14 +132,14 @@ def _segment(name: str) -> str:
 
 def _entry(row: Mapping[str, Any], column: Column) -> Entry:
     value = row[column.name]
-    shown = Cell("") if value is None else cell(value)
+    shown = cell(value)
     if column.text is not None:
         shown = Cell(column.text(value), kind="number" if isinstance(value, int | float) else "")
     if column.state and value is not None:
         shown = Cell(str(value), kind="state")
     link = None
     if column.link and value is not None:
-        link = column.link.format_map({name: _segment(str(part)) for name, part in row.items()})
+        link = column.link.format_map({name: _segment(str(row[name])) for name in re.findall(r"{(\w+)}", column.link)})
     return Entry(shown, link)
 
 

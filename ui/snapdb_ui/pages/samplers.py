@@ -38,25 +38,20 @@ def _all(db: Database, ask: Ask) -> Mapping[str, Any]:
 def _statement(db: Database, ask: Ask) -> Mapping[str, Any]:
     clauses = rows(db, f"DESCRIBE SAMPLER {quote(ask.name)}")
     found = dicts(db, f"SELECT * FROM snapdb.samplers WHERE name = {text_literal(ask.name)}")
-    return {
-        "sampler": found[0],
-        "table": table_of(clauses.names, clauses.rows, blank=True),
-        "empty": "",
-        "name": ask.name,
-    }
+    return {"sampler": found[0], "table": table_of(clauses, blank=True), "empty": "", "name": ask.name}
 
 
 def _plan(db: Database, ask: Ask) -> Mapping[str, Any]:
     statement = f"EXPLAIN (FORMAT json) SAMPLE USING {quote(ask.name)}"
-    ((text,),) = rows(db, statement).rows
-    return {"plan": json.loads(text)["plan"], "statement": f"EXPLAIN SAMPLE USING {quote(ask.name)}"}
+    (row,) = dicts(db, statement)
+    return {"plan": json.loads(row["plan"])["plan"], "statement": f"EXPLAIN SAMPLE USING {quote(ask.name)}"}
 
 
 def _analyze(db: Database, ask: Ask) -> Mapping[str, Any]:
     found = dicts(db, f"SELECT statement FROM snapdb.samplers WHERE name = {text_literal(ask.name)}")
     seeds = _few_seeds(found[0]["statement"]) if found else ""
     statement = f"EXPLAIN ANALYZE SAMPLE USING {quote(ask.name)} {seeds}".strip()
-    return {"lines": [str(row[0]) for row in rows(db, statement).rows], "statement": statement}
+    return {"lines": [row["plan"] for row in dicts(db, statement)], "statement": statement}
 
 
 def _few_seeds(statement: str) -> str:

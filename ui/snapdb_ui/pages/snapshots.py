@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,16 +10,17 @@ from snapdb.database import Database
 from snapdb.pictures.charts import degree_chart
 from snapdb.pictures.growth import element_degrees
 from snapdb.sql_engine import quote, text_literal
-from snapdb_ui.cells import bytes_text, count_text
+from snapdb_ui.cells import Cell, bytes_text, count_text
 from snapdb_ui.pages.page import Ask, Column, Page, Panel, drawn, table, table_of
 from snapdb_ui.pages.timeline import timelines
-from snapdb_ui.reader import dicts, rows
+from snapdb_ui.reader import Rows, dicts, rows
 
 _DRIFTED = 0.25
 """The population stability index above which a distribution has changed: the usual threshold."""
 _ROWS = 100
-_COUNTS = ("element", "kind", "added", "removed", "changed", "before", "after")
-"""The columns of DIFF SNAPSHOT with the numbers of rows."""
+_READ = 10_000
+"""The number of rows of a difference that are read."""
+_COUNTS = tuple(Column(name, name) for name in ("element", "kind", "added", "removed", "changed", "before", "after"))
 SNAPSHOTS = (
     Column("name", "snapshot", "snapshots/{name}"),
     Column("graph", "graph", "graphs/{graph}"),
@@ -47,7 +49,7 @@ def _definition(db: Database, ask: Ask) -> Mapping[str, Any]:
     others = dicts(db, f"SELECT name FROM snapdb.snapshots WHERE graph = ({_graph(ask.name)}) ORDER BY name")
     names = [row["name"] for row in others if row["name"] != ask.name]
     return {
-        "table": table_of(found.names, found.rows, blank=True),
+        "table": table_of(found, blank=True),
         "empty": "The snapshot has no elements.",
         "others": names,
         "against": ask.options.get("against", ""),
@@ -80,22 +82,35 @@ def _diff(db: Database, ask: Ask) -> Mapping[str, Any]:
     if not against:
         return {"against": ""}
     pair = f"DIFF SNAPSHOT {quote(ask.name)} WITH {quote(against)}"
-    elements = rows(db, pair)
+    elements = dicts(db, pair)
     drift = sorted(dicts(db, f"{pair} FEATURES"), key=lambda row: -(row["psi"] or 0.0))
-    changes = rows(db, f"{pair} ROWS", 2 * _ROWS)
+    changes, more = _changes(db, f"{pair} ROWS")
     return {
         "against": against,
         "name": ask.name,
-        "elements": table_of(elements.names[: len(_COUNTS)], [row[: len(_COUNTS)] for row in elements.rows]),
+        "elements": table(elements, _COUNTS),
         "drift": [{**row, "drifted": (row["psi"] or 0.0) > _DRIFTED} for row in drift],
         "degrees": sorted(
-            (row for row in elements.dicts if row["degree_psi"] is not None), key=lambda row: -row["degree_psi"]
+            (row for row in elements if row["degree_psi"] is not None), key=lambda row: -row["degree_psi"]
         ),
         "threshold": _DRIFTED,
-        "changes": table_of(changes.names, changes.rows),
-        "more": changes.more,
+        "changes": table_of(changes, blank=True),
+        "more": more,
         "empty": "No row was added or removed.",
     }
+
+
+def _changes(db: Database, statement: str) -> tuple[Rows, list[str]]:
+    """Return the first rows of each kind of change, and the kinds with more rows."""
+    counts: Counter[str] = Counter()
+    shown: list[Sequence[Cell]] = []
+    found = rows(db, statement, _READ)
+    for row in found.rows:
+        counts[row[0].text] += 1
+        if counts[row[0].text] <= _ROWS:
+            shown.append(row)
+    more = [kind for kind, count in counts.items() if count > _ROWS or found.more]
+    return Rows(found.names, shown, found.more), more
 
 
 PAGES = (

@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from snapdb.database import Database
-from snapdb.errors import BindError, SnapdbError
+from snapdb.errors import BindError, QueryError, SnapdbError
+from snapdb.execute.rendering import spell
 from snapdb.sql import parse_one
+from snapdb.sql.explain import Explain
+from snapdb.sql.maintenance import CheckDatabase
+from snapdb.sql.queries import Query
+from snapdb.sql.samples import Audit, Sample, SampleUsing
+from snapdb.sql.show import Describe, Show, Summarize
 from snapdb.sql.syntax import Statement
-from snapdb_ui.cells import text_of
+from snapdb.sql.versions import DiffGraph, DiffSnapshot, DiffTable
 from snapdb_ui.pages.page import table_of
 from snapdb_ui.reader import rows
 
-_READING = {"Query", "Show", "Describe", "Summarize", "Sample", "Explain", "Diff", "Audit", "Check"}
-"""The kinds of statements that only read."""
+_READING = (
+    *(Query, Show, Describe, Summarize, Sample, SampleUsing, Audit, Explain, CheckDatabase),
+    *(DiffTable, DiffGraph, DiffSnapshot),
+)
+"""The statements that only read."""
 
 
 def parsed(text: str, shown_in: str) -> Statement:
@@ -29,8 +40,8 @@ def parsed(text: str, shown_in: str) -> Statement:
         BindError: The statement does more than read.
     """
     statement = parse_one(text)
-    kind = type(statement).__name__
-    if not any(kind.startswith(name) for name in _READING):
+    run = statement.statement if isinstance(statement, Explain) and statement.analyze else statement
+    if not isinstance(run, _READING):
         raise BindError(
             f"the pages only read; run it at the prompt: snapdb {shown_in}",
             code="page-reads-only",
@@ -44,34 +55,38 @@ def result(db: Database, statement: Statement, limit: int) -> Mapping[str, Any]:
     """Return the first rows of a statement, for the template."""
     found = rows(db, statement, limit)
     return {
-        "table": table_of(found.names, found.rows),
+        "table": table_of(found),
         "message": found.message,
         "more": found.more,
         "limit": limit,
         "count": len(found.rows),
-        "empty": "0 rows",
+        "empty": "",
     }
 
 
-def csv_text(db: Database, statement: Statement) -> Iterator[str]:
-    """Yield all rows of a statement as CSV."""
-    reader = db.run(statement)
+def csv_text(db: Database, statement: Statement) -> str:
+    """Return all rows of a statement as CSV, with values as the command line writes them."""
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow(reader.columns)
-    for batch in reader:
-        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            writer.writerow(["" if value is None else text_of(value) for value in row])
-        yield out.getvalue()
-        out.seek(0)
-        out.truncate()
-    yield out.getvalue()
+    with closing(db.run(statement)) as reader:
+        writer.writerow(reader.columns)
+        for batch in reader:
+            writer.writerows(zip(*(spell(column) for column in batch.columns), strict=True))
+    return out.getvalue()
 
 
 def parquet_bytes(db: Database, statement: Statement) -> bytes:
-    """Return all rows of a statement as a Parquet file."""
+    """Return all rows of a statement as a Parquet file.
+
+    Raises:
+        QueryError: Parquet cannot store a type of the result.
+    """
     out = io.BytesIO()
-    pq.write_table(db.run(statement).arrow(), out)
+    table = db.run(statement).arrow()
+    try:
+        pq.write_table(table, out)
+    except pa.ArrowException as error:
+        raise QueryError(f"Parquet cannot store the result: {error}; cast the column to VARCHAR, or use CSV") from error
     return out.getvalue()
 
 

@@ -50,7 +50,7 @@ def _rows(db: Database, ask: Ask) -> Mapping[str, Any]:
     )
     found = rows(db, statement)
     return {
-        "table": table_of(found.names, found.rows),
+        "table": table_of(found),
         "empty": "There are no rows.",
         "versions": [row["version"] for row in versions],
         "version": version,

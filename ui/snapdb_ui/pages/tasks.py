@@ -45,12 +45,12 @@ def _grid(db: Database, ask: Ask) -> Mapping[str, Any]:
 
 def _leader(db: Database, ask: Ask) -> Mapping[str, Any]:
     found = rows(db, "SELECT * FROM snapdb.leader")
-    return {"table": table_of(found.names, found.rows, blank=True), "empty": "No scheduler is running."}
+    return {"table": table_of(found, blank=True), "empty": "No scheduler is running."}
 
 
 def _definition(db: Database, ask: Ask) -> Mapping[str, Any]:
     found = rows(db, f"DESCRIBE TASK {quote(ask.name)}")
-    return {"table": table_of(found.names, found.rows, blank=True), "empty": "The task has no properties."}
+    return {"table": table_of(found, blank=True), "empty": "The task has no properties."}
 
 
 def _runs(db: Database, ask: Ask) -> Mapping[str, Any]:
@@ -63,12 +63,10 @@ def _runs(db: Database, ask: Ask) -> Mapping[str, Any]:
 
 
 def _attempts(db: Database, ask: Ask) -> Mapping[str, Any]:
-    found = rows(
-        db,
-        f"SELECT * FROM snapdb.task_runs WHERE task = {text_literal(ask.name)} AND run = {int(ask.names['run'])} "
-        "ORDER BY attempt",
-    )
-    return {"attempts": found.dicts, "name": ask.name, "run": ask.names["run"]}
+    run = ask.names["run"]
+    where = f"task = {text_literal(ask.name)} AND run = TRY_CAST({text_literal(run)} AS BIGINT)"
+    attempts = dicts(db, f"SELECT * FROM snapdb.task_runs WHERE {where} ORDER BY attempt")
+    return {"attempts": attempts, "name": ask.name, "run": run}
 
 
 PAGES = (
@@ -92,5 +90,5 @@ PAGES = (
             Panel("runs", "Runs", _runs, "table.html"),
         ),
     ),
-    Page("/runs/{name}/{run:int}", "tasks", "Run {run} of {name}", (Panel("run", "Attempts", _attempts, "run.html"),)),
+    Page("/runs/{name}/{run}", "tasks", "Run {run} of {name}", (Panel("run", "Attempts", _attempts, "run.html"),)),
 )

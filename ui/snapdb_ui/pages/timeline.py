@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from snapdb_ui.pages.page import address
 
 _MOST = 60
@@ -25,8 +27,8 @@ class Bar(NamedTuple):
     width: float
     opens_left: bool
     opens_right: bool
-    colour: int
-    """The class of the colour, by version."""
+    color: int
+    """The number of the color, by version."""
     label: str
     title: str
 
@@ -68,12 +70,10 @@ def _timeline(graph: str, members: Sequence[Mapping[str, Any]]) -> Timeline:
         label = f"version {snapshot['version']}" + (f" · {snapshot['tag']}" if snapshot["tag"] else "")
         covered = f"{begin or 'the beginning'} to {end or 'the end'}"
         title = f"{snapshot['name']}: {covered}, {label}, {snapshot['nodes']:,} nodes, {snapshot['edges']:,} edges"
-        colour = versions.index(snapshot["version"]) % 6
+        color = versions.index(snapshot["version"]) % 6
         link = address("snapshots", snapshot["name"])
         width = max(2.0, x2 - x1)
-        bars.append(
-            Bar(snapshot["name"], link, row * _ROW, x1, width, begin is None, end is None, colour, label, title)
-        )
+        bars.append(Bar(snapshot["name"], link, row * _ROW, x1, width, begin is None, end is None, color, label, title))
     dated = [str(s[name]) for s in shown for name in ("from_time", "to_time") if s[name] is not None]
     are_times = bool(dated) and all(_as_time(text) is not None for text in dated)
     steps = [least + (most - least) * step / (_TICKS - 1) for step in range(_TICKS)] if bounds else []
@@ -88,13 +88,17 @@ def _position(value: str) -> float:
 
 
 def _as_time(text: str) -> datetime | None:
+    """Return a text as a time. Years that Python does not support are the first or the last one."""
     if text.lstrip("-").isdecimal():
         return None
-    moment = datetime.fromisoformat(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return datetime.min.replace(tzinfo=UTC) if "BC" in text else datetime.max.replace(tzinfo=UTC)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _tick(position: float, is_time: bool) -> str:
     if not is_time:
         return f"{position:,.0f}"
-    return datetime.fromtimestamp(position, UTC).strftime("%Y-%m-%d")
+    return str(np.datetime64(int(position), "s").astype("datetime64[D]"))

@@ -3,7 +3,7 @@
 (() => {
   const base = document.body.dataset.base;
   const styles = () => getComputedStyle(document.documentElement);
-  const colour = name => styles().getPropertyValue(name).trim();
+  const color = name => styles().getPropertyValue(name).trim();
 
   // Panels and Cancel.
   document.addEventListener('click', event => {
@@ -36,8 +36,8 @@
     const { names, data } = JSON.parse(figure.dataset.lines);
     if (!window.uPlot || data[0].length < 2) return;
     figure.removeAttribute('data-lines');
-    const strokes = ['--c0', '--c1', '--c2', '--c3', '--c4', '--c5'].map(colour);
-    const axis = { stroke: colour('--ink'), grid: { stroke: colour('--line'), width: 1 }, ticks: { stroke: colour('--line') } };
+    const strokes = ['--c0', '--c1', '--c2', '--c3', '--c4', '--c5'].map(color);
+    const axis = { stroke: color('--ink'), grid: { stroke: color('--line'), width: 1 }, ticks: { stroke: color('--line') } };
     const wide = Math.max(280, figure.clientWidth || 700);
     figure.replaceChildren();
     new uPlot({
@@ -49,7 +49,7 @@
     }, data, figure);
   }
 
-  // Samples: cytoscape replaces the picture; a click tells what was clicked.
+  // Samples: cytoscape replaces the picture; a click shows the properties of a node or an edge.
   function sample(place) {
     const data = JSON.parse(place.dataset.sample);
     if (!window.cytoscape) return;
@@ -120,7 +120,7 @@
       if (answer.version !== first) {
         const link = document.createElement('a');
         link.href = '';
-        link.textContent = `version ${answer.version} is there`;
+        link.textContent = `Version ${answer.version} is available`;
         newer.replaceChildren(link);
       } else newer.replaceChildren();
     } catch { newer.textContent = 'The server does not answer.'; }
