@@ -57,7 +57,11 @@ class _Cli(click.Group):
     def main(self, *args: Any, **options: Any) -> Any:
         """Run as a program. Errors raised while the help is written are handled like all other errors."""
         try:
-            return super().main(*args, **options)
+            try:
+                return super().main(*args, **options)
+            finally:
+                if sys.stdout is not None:
+                    sys.stdout.flush()  # Python's own flush at exit would end with code 120
         except OSError as error:
             _forget_stdout()
             sys.exit(Diagnostics().report(error))

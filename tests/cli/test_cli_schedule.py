@@ -203,7 +203,7 @@ def test_tasks_are_paused_and_resumed_one_by_one_and_together(shop: Path, watche
 def test_every_format_of_the_lists_can_be_read(shop: Path) -> None:
     assert (
         schedule("history", shop, "--format", "csv").stdout
-        == "task,run,state,scheduled,error,rows,bytes,started,ended\n"
+        == "task,run,state,scheduled,error,rows,bytes,started,ended,notified\n"
     )
     assert len(schedule("list", shop, "--format", "jsonl").stdout.splitlines()) == 2
     done = CliRunner().invoke(main, ["schedule", "list", str(shop), "--format", "arrow"])

@@ -125,7 +125,18 @@ def test_a_folder_that_is_gone_is_told(db: Database, tmp_path: Path, monkeypatch
 def test_runs_are_listed_by_when_they_began_an_attempt_a_row(own: Database) -> None:
     some_runs(own)
     shown = own.execute("SHOW TASK RUNS")
-    assert shown.columns == ["task", "run", "state", "scheduled", "error", "rows", "bytes", "started", "ended"]
+    assert shown.columns == [
+        "task",
+        "run",
+        "state",
+        "scheduled",
+        "error",
+        "rows",
+        "bytes",
+        "started",
+        "ended",
+        "notified",
+    ]
     assert [row[:3] for row in shown.fetchall()] == [
         ("nightly", 1, "failed"),
         ("often", 1, "ok"),
@@ -143,8 +154,8 @@ def test_runs_are_listed_by_when_they_began_an_attempt_a_row(own: Database) -> N
         (at(NOON), at(NOON + 5 * SECOND), "stopped after its timeout of 1 second"),
     ]
     assert own.execute("SHOW TASK RUNS OF Often").fetchall() == [
-        ("often", 1, "ok", at(NOON + 3 * SECOND), None, 7, 900, at(NOON + 3 * SECOND), at(NOON + 4.5 * SECOND)),
-        ("often", 2, "missed", at(NOON + 7 * SECOND), "the run before went on", 0, 0, None, None),
+        ("often", 1, "ok", at(NOON + 3 * SECOND), None, 7, 900, at(NOON + 3 * SECOND), at(NOON + 4.5 * SECOND), None),
+        ("often", 2, "missed", at(NOON + 7 * SECOND), "the run before went on", 0, 0, None, None, None),
     ]
     assert len(told(own, "SHOW TASK RUNS LIKE 'OF%'")) == 2
 
@@ -152,7 +163,7 @@ def test_runs_are_listed_by_when_they_began_an_attempt_a_row(own: Database) -> N
 def test_show_tasks_tells_how_each_fares(own: Database) -> None:
     some_runs(own)
     shown = own.execute("SHOW TASKS")
-    names = ["name", "state", "next_run", "last_state", "last_run", "schedule", "runs", "created"]
+    names = ["name", "state", "next_run", "last_state", "last_run", "schedule", "runs", "created", "notify"]
     assert shown.columns == names
     found = {row[0]: (row[1], row[4], row[3], row[6]) for row in shown.fetchall()}
     assert found == {
@@ -184,6 +195,7 @@ def test_describe_tells_when_it_runs_how_it_fared_and_who_fires_it(own: Database
         "retries",
         "overlap",
         "catch_up",
+        "notify",
         "folder",
         "statements",
         "created",

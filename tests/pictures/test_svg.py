@@ -52,7 +52,7 @@ def tree_of(svg: str) -> ElementTree.Element:
     """The parsed picture, in which nothing can load or run anything."""
     tree = ElementTree.fromstring(svg)
     allowed = {"svg", "g", "title", "text", "rect", "circle", "polygon", "polyline", "path", "line"}
-    allowed |= {"div", "details", "summary", "table", "tr", "td", "br"}
+    allowed |= {"div", "details", "summary", "table", "thead", "tr", "th", "td", "br"}
     assert {element.tag.removeprefix(SVG) for element in tree.iter()} <= allowed
     names = {name for element in tree.iter() for name in element.attrib}
     assert not [name for name in names if name.startswith("on") or "href" in name or name in ("style", "src")]
@@ -82,7 +82,7 @@ def test_hostile_keys_and_names_are_texts() -> None:
     shown = ["".join(text.itertext()) for text in tree.iter(f"{SVG}text")]
     assert all(text.isprintable() for text in shown)
     assert escaped("\u202egnp.exe\u202c")[:13] + "…" in shown
-    rows = list(tree_of(drawing._repr_html_()).iter("tr"))
+    rows = [row for row in tree_of(drawing._repr_html_()).iter("tr") if row[0].tag == "td"]
     assert ["".join(row[1].itertext()) for row in rows[: len(HOSTILE)]] == [escaped(f"x: {key}") for key in HOSTILE]
 
 
@@ -127,13 +127,15 @@ def test_a_click_opens_the_keys_and_features() -> None:
     tree = tree_of(drawing._repr_html_())
     assert [part.text for part in tree.iter("summary")] == ["2 nodes", "2 edges"]
     assert [part.get("open") for part in tree.iter("details")] == [None, None]
-    rows = ["\n".join(row.itertext()) for row in tree.iter("tr")]
+    heads = [[cell.text for cell in row] for row in tree.iter("tr") if row[0].tag == "th"]
+    assert heads == [["node", "properties"], ["edge", "properties"]]
+    rows = ["\n".join(row.itertext()) for row in tree.iter("tr") if row[0].tag == "td"]
     late, edges = titles(tree, "late"), titles(tree, "edge")
     assert rows == [*titles(tree, "node"), *late, *(one for one in edges if one not in late)]
     many = drawing_of(nodes, [edge(i, 1, 0) for i in range(600)], ("a", "b"))
     tree = tree_of(many._repr_html_())
     assert [part.text for part in tree.iter("summary")] == ["2 nodes", "600 edges (500 shown)"]
-    assert len(list(tree.iter("tr"))) == 502
+    assert len(list(tree.iter("tr"))) == 2 + 502
 
 
 def test_an_arrow_ends_at_the_target() -> None:
