@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from snapdb.database import Database
-from snapdb.errors import BindError, QueryError, SnapdbError
+from snapdb.errors import BindError, InputError, SnapdbError
 from snapdb.execute.rendering import spell
 from snapdb.sql import parse_one
 from snapdb.sql.explain import Explain
@@ -79,14 +79,16 @@ def parquet_bytes(db: Database, statement: Statement) -> bytes:
     """Return all rows of a statement as a Parquet file.
 
     Raises:
-        QueryError: Parquet cannot store a type of the result.
+        InputError: Parquet cannot store a type of the result.
     """
     out = io.BytesIO()
     table = db.run(statement).arrow()
     try:
         pq.write_table(table, out)
     except pa.ArrowException as error:
-        raise QueryError(f"Parquet cannot store the result: {error}; cast the column to VARCHAR, or use CSV") from error
+        raise InputError(
+            f"Parquet cannot store the result: {error}; cast the column to VARCHAR, or use CSV", code="output-format"
+        ) from error
     return out.getvalue()
 
 
