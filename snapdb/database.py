@@ -129,6 +129,7 @@ class Database:
         folders: Sequence[str | Path] | None = None,
         rules: Sequence[Rule] | None = None,
         disk: Disk | None = None,
+        memory_share: float | None = None,
         cache: str | Path | None = None,
         cache_size: int | str | None = None,
     ) -> None:
@@ -143,6 +144,8 @@ class Database:
             rules: The optimizer rules, or None for all of them. Omitting rules makes statements slower, but does not
                 change results.
             disk: The object that performs all file operations. Tests pass one that fails.
+            memory_share: The share of the usable memory for queries, between 0 and 1, or None for the default. Programs
+                with several databases pass a smaller one.
             cache: See `connect`.
             cache_size: See `connect`.
         """
@@ -160,7 +163,14 @@ class Database:
         # This also runs at exit, so that no temporary database is left behind if the program does not close it.
         self._remove = weakref.finalize(self, _remove, own, self._process) if self.temporary else None
         self._session = DatabaseSession(
-            own, read_only=read_only, verify=verify, threads=threads, folders=folders, rules=rules, disk=disk
+            own,
+            read_only=read_only,
+            verify=verify,
+            threads=threads,
+            folders=folders,
+            rules=rules,
+            disk=disk,
+            memory_share=memory_share,
         )
         self._named: tuple[Catalog, tuple[int, ...], Vocabulary] | None = None
 

@@ -121,13 +121,16 @@ class DatabaseSession:
         folders: Sequence[str | Path] | None = None,
         rules: Sequence[Rule] | None = None,
         disk: Disk | None = None,
+        memory_share: float | None = None,
     ) -> None:
         """Open the database at `path`. The arguments are those of `snapdb.Database`."""
         db_dir = open_db_dir(Path(path), read_only=read_only, disk=disk)
         catalog_db = CatalogDb(db_dir)
         if verify:
             check.verify_files(catalog_db)
-        sql_engine = SqlEngine(db_dir.path, threads, folders, attached=db_dir.url is not None)
+        sql_engine = SqlEngine(
+            db_dir.path, threads, folders, attached=db_dir.url is not None, memory_share=memory_share
+        )
         self.store = Store(db_dir, catalog_db, sql_engine, db_dir.disk)
         self.transactions = TransactionManager(self.store)
         self.sources: dict[str, Any] = {}

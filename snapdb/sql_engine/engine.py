@@ -112,6 +112,7 @@ class SqlEngine:
         folders: Sequence[str | Path] | None = None,
         *,
         attached: bool = False,
+        memory_share: float | None = None,
     ) -> None:
         """Open the engine.
 
@@ -121,6 +122,7 @@ class SqlEngine:
             folders: Absolute paths of the directories and files that can be read and written in addition to those of
                 the tables, or None for no restriction.
             attached: Whether the database is an attached copy, whose files are fetched when a query reads them.
+            memory_share: The share of the usable memory that DuckDB may use, or None for the default.
         """
         self._own = str(own)
         self._attached = attached
@@ -130,7 +132,7 @@ class SqlEngine:
         config = {**_SETTINGS, "temp_directory": str(room / f".spill-{os.getpid()}-{id(self):x}")}
         # DuckDB's default of 80 % leaves too little for arrays and for pages of files that are being written, which
         # count too in a control group.
-        memory = int(usable_memory() * _MEMORY_SHARE)
+        memory = int(usable_memory() * (_MEMORY_SHARE if memory_share is None else memory_share))
         config["memory_limit"] = f"{memory}B"
         most = max(1, memory // _THREAD_MEMORY)
         if threads is not None or most < (os.cpu_count() or 1):

@@ -14,6 +14,7 @@ import pytest
 
 import snapdb
 from snapdb.execute.rendering import spell
+from snapdb.memory import usable_memory
 from tests.support.site import ORIGIN, SHOP, Html, Site, site
 from tests.support.waiting import PATIENCE, until
 
@@ -243,6 +244,20 @@ def test_beyond_four_statements_the_next_is_refused(shop: Path) -> None:
             thread.join(PATIENCE)
         assert [answer.status_code for answer in answers] == [429, 200, 200, 200, 200]
         assert all("interrupted" in answer.text for answer in answers[1:])
+
+
+def test_a_result_of_large_values_is_cut(pages: Site) -> None:
+    page = pages.ran("SELECT range AS i, repeat('x', 1_000_000) AS text FROM range(40)")
+    assert 1 < len(page.tables[0]) < 12
+    assert "there are more" in page.text
+
+
+def test_statements_share_a_quarter_of_the_memory(pages: Site) -> None:
+    with pages.reader.database() as db:
+        ((limit,),) = db.execute("SELECT current_setting('memory_limit')").fetchall()
+    number, unit = limit.split(" ")
+    size = float(number) * {"GiB": 2**30, "MiB": 2**20}[unit]
+    assert size == pytest.approx(usable_memory() / 16, rel=0.1)
 
 
 def test_names_for_completion_are_those_of_the_database(pages: Site) -> None:

@@ -33,6 +33,10 @@ from snapdb_ui.cells import Cell, cells_of
 _T = TypeVar("_T")
 _AT_ONCE = 4
 """The number of blocks that run at once."""
+_MEMORY_SHARE = 0.25
+"""The share of the usable memory that all queries may use together."""
+_MOST_TEXT = 8_000_000
+"""The maximum number of characters of a result."""
 _FOLLOW = 2.0
 """The seconds between two looks for a newer generation of a published database."""
 _PULSE = 0.1
@@ -88,7 +92,9 @@ class Reader:
     def open(self) -> Database:
         """Open the database for reading only. Its statements can read no other files than those in `folders`."""
         folders = [Path(folder).absolute() for folder in self.folders]
-        return Database(self.path, read_only=True, folders=folders, threads=max(1, (os.cpu_count() or 1) // 2))
+        threads = max(1, (os.cpu_count() or 1) // 2)
+        share = _MEMORY_SHARE / _AT_ONCE
+        return Database(self.path, read_only=True, folders=folders, threads=threads, memory_share=share)
 
     @contextmanager
     def database(self) -> Iterator[Database]:
@@ -276,13 +282,16 @@ def rows(database: Database, statement: str | Statement, most: int | None = None
     if not result.is_query:
         return Rows([], [], False, result.message)
     found: list[Sequence[Cell]] = []
+    size = 0
     with closing(result):
         for batch in result:
             part = batch if most is None else batch.slice(0, most + 1 - len(found))
-            found += zip(*(cells_of(column) for column in part.columns), strict=True)
-            if most is not None and len(found) > most:
-                break
-    return Rows(list(result.columns), found[:most], most is not None and len(found) > most)
+            for row in zip(*(cells_of(column) for column in part.columns), strict=True):
+                size += sum(len(one.whole or one.text) for one in row)
+                if len(found) == most or (found and size > _MOST_TEXT):
+                    return Rows(list(result.columns), found, True)
+                found.append(row)
+    return Rows(list(result.columns), found, False)
 
 
 def dicts(database: Database, query: str) -> list[dict[str, Any]]:
