@@ -218,8 +218,8 @@ def test_a_drawn_sample_tells_what_is_clicked(shown: Window, shop: Path) -> None
         drawing = db.draw("recent", batch=1, seeds=3)
     counts = shown.page.evaluate("[snapdbSample.nodes().length, snapdbSample.edges().length]")
     assert counts == [len(drawing.nodes), len(drawing.edges)]
-    facts = "e.source().data('facts').id, e.target().data('facts').id"
-    ends = shown.page.evaluate(f"snapdbSample.edges().map(e => [{facts}])")
+    properties = "e.source().data('properties').id, e.target().data('properties').id"
+    ends = shown.page.evaluate(f"snapdbSample.edges().map(e => [{properties}])")
     assert ends == [[edge.source, edge.target] for edge in drawing.edges]
     assert shown.page.evaluate("snapdbSample.edges('.late').length") == 0
     assert shown.page.evaluate("snapdbSample.nodes('.seed').length") == sum(node.is_seed for node in drawing.nodes)

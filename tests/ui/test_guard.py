@@ -46,6 +46,15 @@ def test_each_start_has_another_token_and_another_path() -> None:
     assert one.address("::1", 8421).startswith("http://[::1]:8421/")
 
 
+def test_an_address_on_a_command_line_works_once(stranger: Site) -> None:
+    query = stranger.access.address_once("127.0.0.1", PORT).partition("?")[2]
+    assert stranger.access.token not in query
+    assert stranger.get(f"?{query}").status_code == 303
+    stranger.client.cookies.clear()
+    assert stranger.get(f"?{query}").status_code == 401
+    assert stranger.get(f"?token={stranger.access.token}").status_code == 303
+
+
 def test_the_token_becomes_a_cookie_of_the_path_and_leaves_the_address(stranger: Site) -> None:
     response = stranger.get(f"?token={stranger.access.token}&x=1")
     assert response.status_code == 303

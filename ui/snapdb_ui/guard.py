@@ -39,16 +39,32 @@ HEADERS = {
 class Access:
     """The secrets of one start of the server."""
 
-    token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     base: str = field(default_factory=lambda: f"/{secrets.token_urlsafe(12)}")
     """The path under which all pages are."""
-    metrics: str | None = None
+    metrics: str | None = field(default=None, repr=False)
     """The token of programs that read /metrics, which stays the same at each start."""
 
-    def address(self, host: str, port: int) -> str:
+    once: set[str] = field(default_factory=set, repr=False)
+    """Tokens that each sign in one browser."""
+
+    def address(self, host: str, port: int, token: str | None = None) -> str:
         """Return the address to open."""
         shown = f"[{host}]" if ":" in host else host
-        return f"http://{shown}:{port}{self.base}/?token={self.token}"
+        return f"http://{shown}:{port}{self.base}/?token={token or self.token}"
+
+    def address_once(self, host: str, port: int) -> str:
+        """Return an address that works once, for a command line that others on this machine can see."""
+        token = secrets.token_urlsafe(32)
+        self.once.add(token)
+        return self.address(host, port, token)
+
+    def signs_in(self, token: str) -> bool:
+        """Return whether a token is right, and forget it if it works once."""
+        if token in self.once:
+            self.once.discard(token)
+            return True
+        return _same(token, self.token)
 
 
 class Guard:
@@ -84,7 +100,7 @@ class Guard:
             return None if right else PlainTextResponse("the token is missing or wrong\n", 401)
         if not path.startswith(f"{self._access.base}/"):
             return PlainTextResponse("open the address that snapdb ui printed\n", 404 if path != "/" else 401)
-        if scope["method"] in ("GET", "HEAD") and _same(query.get("token", ""), self._access.token):
+        if scope["method"] in ("GET", "HEAD") and self._access.signs_in(query.get("token", "")):
             return self._enter(path)
         if not _same(_cookie(headers), self._access.token):
             return PlainTextResponse("open the address that snapdb ui printed\n", 401)

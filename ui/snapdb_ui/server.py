@@ -58,14 +58,15 @@ def serve(
     if bound != port:
         say(f"port {port} is in use, using {bound}")
     access = Access(metrics=metrics_token)
-    address = access.address("127.0.0.1" if host == "localhost" else host, bound)
+    name = "127.0.0.1" if host == "localhost" else host
+    address = access.address(name, bound)
     config = uvicorn.Config(
         application(reader, access, bound), log_level="error", access_log=False, server_header=False, lifespan="off"
     )
     print(address, flush=True)
     say(f"serving {reader.shown} read-only to this machine; Ctrl-C stops")
     if opens and sys.stdout.isatty() and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        webbrowser.open(address)
+        webbrowser.open(access.address_once(name, bound))
     try:
         _Server(config).run(sockets=[listener])
     finally:

@@ -61,15 +61,15 @@
     const shapes = { circle: 'ellipse', square: 'rectangle', wedge: 'vee' };
     const shape = name => shapes[looks[name].shape] ?? looks[name].shape;
     const node = n => ({
-      data: { id: `n${n.id}`, facts: n, label: n.key, shape: shape(n.type), color: looks[n.type].color },
+      data: { id: `n${n.id}`, properties: n, label: n.key, shape: shape(n.type), color: looks[n.type].color },
       position: { x: n.x, y: n.y }, classes: n.seed ? 'seed' : '',
     });
     const edge = e => ({
-      data: { id: `e${e.id}`, facts: e, source: `n${e.source}`, target: `n${e.target}`, color: strokes[e.type].color },
+      data: { id: `e${e.id}`, properties: e, source: `n${e.source}`, target: `n${e.target}`, color: strokes[e.type].color },
       classes: [e.late && 'late', strokes[e.type].dashes && 'dashed'].filter(Boolean).join(' '),
     });
     const pair = (p, i) => ({
-      data: { id: `p${i}`, facts: { ...p, seed_edge: true }, source: `n${p.source}`, target: `n${p.target}`, color: '#7a7a7a' },
+      data: { id: `p${i}`, properties: { ...p, seed_edge: true }, source: `n${p.source}`, target: `n${p.target}`, color: '#7a7a7a' },
       classes: p.negative ? 'pair negative' : 'pair',
     });
     const graph = cytoscape({
@@ -89,8 +89,8 @@
     graph.fit(undefined, 24);
     const chosen = document.querySelector('.chosen');
     graph.on('select', 'node, edge', event => {
-      const { id, x, y, features, ...facts } = event.target.data('facts');
-      const shown = Object.entries({ ...facts, ...features }).filter(([, value]) => value !== null && value !== undefined);
+      const { id, x, y, features, ...properties } = event.target.data('properties');
+      const shown = Object.entries({ ...properties, ...features }).filter(([, value]) => value !== null && value !== undefined);
       chosen.replaceChildren(...shown.flatMap(([name, value]) => {
         const term = document.createElement('dt'), text = document.createElement('dd');
         term.textContent = name.replace(/_/g, ' ');
