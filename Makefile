@@ -51,7 +51,7 @@ docs: $(INSTALLED) ## build the documentation as a site, in site/ (its examples 
 
 soak: $(INSTALLED) ## kill writers and readers 500 times, and try long random histories
 	SNAPDB_KILLS=500 SNAPDB_SEED=$$(date +%s) $(BIN)/pytest -n 0 -q -s tests/soak/test_soak.py tests/storage/test_publications.py
-	SNAPDB_SOAK=1 $(BIN)/pytest -n 2 -q tests/storage/test_state_machine.py tests/storage/test_crash.py tests/storage/test_damage.py tests/builders/test_refresh.py tests/end_to_end/test_examples.py tests/loading/test_stream_memory.py tests/daemon/test_daemon.py tests/end_to_end/test_ray.py tests/ui tests/sql
+	SNAPDB_SOAK=1 $(BIN)/pytest -n 2 -q tests/storage/test_state_machine.py tests/storage/test_crash.py tests/storage/test_damage.py tests/builders/test_refresh.py tests/end_to_end/test_examples.py tests/loading/test_stream_memory.py tests/daemon/test_daemon.py tests/end_to_end/test_ray.py tests/frozen/test_surface.py tests/ui tests/sql
 
 bench: $(INSTALLED) ## measure, and write the pages of benchmarks/
 	$(BIN)/python -m benchmarks.run

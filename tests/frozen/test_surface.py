@@ -6,15 +6,13 @@ A page that differs on purpose is written anew by `SNAPDB_RECORD=1 pytest -n 0 t
 from __future__ import annotations
 
 import difflib
-import os
 from collections.abc import Iterator
 
 import pytest
 
 import snapdb
 from tests.frozen.surface import PAGES, READ, RECORDED, Place, filled
-
-RECORD = bool(os.environ.get("SNAPDB_RECORD"))
+from tests.support.refusals import RECORD
 
 pytestmark = [pytest.mark.xdist_group("frozen"), pytest.mark.filterwarnings("ignore::snapdb.DataWarning")]
 
@@ -35,7 +33,12 @@ def compare(name: str, made: str) -> None:
     page = RECORDED / f"{name}.txt"
     if RECORD:
         page.write_text(made, "utf-8")
-    lines = difflib.unified_diff(page.read_text("utf-8").splitlines(), made.splitlines(), "recorded", "now", n=0)
+    recorded, now = page.read_text("utf-8").splitlines(), made.splitlines()
+    if name.startswith("batches_"):
+        cases = {line.partition(": ")[0] for line in now}
+        recorded = [line for line in recorded if line.partition(": ")[0] in cases]
+        assert len(recorded) == len(now)
+    lines = difflib.unified_diff(recorded, now, "recorded", "now", n=0)
     differing = "\n".join(line[:500] for line in list(lines)[:60])
     assert not differing, f"{name} differs; SNAPDB_RECORD=1 writes it anew, where that is meant\n{differing}"
 
