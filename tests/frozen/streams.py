@@ -172,8 +172,8 @@ def replayed(db: Database) -> str:
 
 
 EVERY = 1 if SOAK or RECORD else 5
-"""Of how many cases one is sampled: of all in `make soak` and while recording, otherwise of each method and direction
-some."""
+"""The step between the sampled cases: `make soak` and recording sample all of them, other runs a fifth, which includes
+every method and direction."""
 
 
 def groups(db: Database, name: str) -> str:
