@@ -172,8 +172,10 @@ def replayed(db: Database) -> str:
 
 
 EVERY = 1 if SOAK or RECORD else 5
-"""The step between the sampled cases: `make soak` and recording sample all of them, other runs a fifth, which includes
-every method and direction."""
+"""The step between the sampled cases of large groups: `make soak` and recording sample all of them, other runs a fifth,
+which includes every method."""
+LARGE = 100
+"""The number of cases above which a group is large."""
 
 
 def groups(db: Database, name: str) -> str:
@@ -182,7 +184,10 @@ def groups(db: Database, name: str) -> str:
     variants = [f"{form}: {snapshot} {clause}".strip() for form, (snapshot, clause) in group.variants.items()]
     lines = [
         f"# {', '.join(variants)}",
-        *(f"{case}: {sampled(db, name, case)}" for case in list(group.statements)[::EVERY]),
+        *(
+            f"{case}: {sampled(db, name, case)}"
+            for case in list(group.statements)[:: EVERY if len(group.statements) > LARGE else 1]
+        ),
     ]
     return "\n".join(lines) + "\n"
 
