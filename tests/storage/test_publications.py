@@ -415,10 +415,12 @@ def test_publications_are_listed(shop: snapdb.Database, url: str) -> None:
         ("VACUUM 'shop'", "no-publication"),
     ],
 )
-def test_wrong_statements(shop: snapdb.Database, text: str, code: str) -> None:
-    with pytest.raises(snapdb.SnapdbError) as caught:
+def test_wrong_statements(
+    shop: snapdb.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, code: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with refused(code) as caught:
         shop.execute(text)
-    assert caught.value.code == code
     assert caught.value.span is not None
     assert "secret" not in caught.value.message
 
