@@ -126,7 +126,7 @@ def test_a_snapshot_has_its_definition_and_profile(pages: Site, db: snapdb.Datab
     assert shown(page, "element", "kind", "count", "size") == [
         (e["element"], e["kind"], count_text(e["count"]), bytes_text(e["bytes"])) for e in profile
     ]
-    bars = re.findall(r"<title>([\d,]+) vert(?:ex|ices) of degree", pages.get("snapshots/now?panel=degrees").text)
+    bars = re.findall(r"<title>([\d,]+) vert(?:ex|ices) of degree", pages.get("snapshots/now?panel=profile").text)
     assert bars == [f"{count:,}" for e in profile for count in e["degrees"] or ()]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from snapdb.database import Database
 from snapdb.sql_engine import quote, text_literal
-from snapdb_ui.pages.page import Ask, Column, Page, Panel, table, table_of
+from snapdb_ui.pages.page import Ask, Column, Page, Panel, listing, table, table_of
 from snapdb_ui.pages.snapshots import SNAPSHOTS
 from snapdb_ui.reader import dicts, rows
 
@@ -18,15 +18,12 @@ _GRAPHS = (
     Column("edge_types", "edge types"),
     Column("retention", "retention"),
 )
+_LIST = listing("SHOW GRAPHS", _GRAPHS, "There are no property graphs.")
 _WIDTH, _BOX = 640.0, (130.0, 44.0)
 _HEIGHTS = (130.0, 320.0)
 """The height of a drawing with at most two vertex types, and with more."""
 _APART = 26.0
 """The distance between the arcs of two edge types with the same ends."""
-
-
-def _all(db: Database, ask: Ask) -> Mapping[str, Any]:
-    return {"table": table(dicts(db, "SHOW GRAPHS"), _GRAPHS), "empty": "There are no property graphs."}
 
 
 def _elements(db: Database, ask: Ask) -> Mapping[str, Any]:
@@ -116,7 +113,7 @@ def _retention(db: Database, ask: Ask) -> Mapping[str, Any]:
 
 
 PAGES = (
-    Page("/graphs", "graphs", "Property graphs", (Panel("graphs", "Property graphs", _all, "table.html"),)),
+    Page("/graphs", "graphs", "Property graphs", (Panel("graphs", "Property graphs", _LIST, "table.html"),)),
     Page(
         "/graphs/{name}",
         "graphs",

@@ -9,8 +9,8 @@ from snapdb.database import Database
 from snapdb.pictures.charts import growth_chart
 from snapdb.pictures.growth import version_growth
 from snapdb_ui.cells import bytes_text, count_text
-from snapdb_ui.pages.page import Ask, Column, Page, Panel, drawn, table
-from snapdb_ui.pages.timeline import timelines
+from snapdb_ui.pages.page import Ask, Column, Page, Panel, Table, drawn, listing, table
+from snapdb_ui.pages.timeline import timelines_panel
 from snapdb_ui.reader import dicts
 
 _RUNS = 15
@@ -18,7 +18,7 @@ _LINES = 8
 """The number of tables in a chart, of which the largest are shown."""
 _POINTS = 150
 """The number of points of a line in a picture."""
-TABLES = (
+_TABLE_COLUMNS = (
     Column("name", "table", "tables/{name}"),
     Column("rows", "rows", text=count_text),
     Column("columns", "columns"),
@@ -26,7 +26,7 @@ TABLES = (
     Column("bytes", "size", text=bytes_text),
     Column("version", "version"),
 )
-CACHES = (
+_CACHE_COLUMNS = (
     Column("name", "cache"),
     Column("sampler", "sampler", "samplers/{sampler}"),
     Column("what", "contents"),
@@ -41,7 +41,10 @@ CACHES = (
     Column("bytes_saved", "saved", text=bytes_text),
     Column("streams", "streams"),
 )
-RUNS = (
+TABLES = listing("SHOW TABLES", _TABLE_COLUMNS, "There are no tables.")
+"""The panel of all tables."""
+_CACHES = listing("SHOW CACHES", _CACHE_COLUMNS, "There are no caches.")
+_RUN_COLUMNS = (
     Column("task", "task", "tasks/{task}"),
     Column("run", "run", "runs/{task}/{run}"),
     Column("state", "state", "runs/{task}/{run}", state=True),
@@ -51,15 +54,7 @@ RUNS = (
 )
 
 
-def _timeline(db: Database, ask: Ask) -> Mapping[str, Any]:
-    return {"timelines": timelines(dicts(db, "SHOW SNAPSHOTS"))}
-
-
-def _growth(db: Database, ask: Ask) -> Mapping[str, Any]:
-    return growth(db)
-
-
-def growth(db: Database, where: str = "true") -> Mapping[str, Any]:
+def growth(db: Database, ask: Ask, where: str = "true") -> Mapping[str, Any]:
     """Return the rows of each table by version, as a picture with few points and as numbers."""
     found = version_growth(db.execute(f"SELECT * FROM snapdb.versions WHERE {where}").arrow())
     if found is None:
@@ -74,21 +69,15 @@ def growth(db: Database, where: str = "true") -> Mapping[str, Any]:
     return {"chart": drawn(chart), "data": data, "left_out": left_out}
 
 
+def runs_table(db: Database, most: int, where: str = "true") -> Table:
+    """Return the last attempts of task runs, newest first."""
+    columns = ", ".join(column.name for column in _RUN_COLUMNS)
+    order = f"ORDER BY scheduled DESC, attempt DESC LIMIT {most}"
+    return table(dicts(db, f"SELECT {columns} FROM snapdb.task_runs WHERE {where} {order}"), _RUN_COLUMNS)
+
+
 def _runs(db: Database, ask: Ask) -> Mapping[str, Any]:
-    found = dicts(
-        db,
-        "SELECT task, run, state, scheduled, seconds, error FROM snapdb.task_runs "
-        f"ORDER BY scheduled DESC, attempt DESC LIMIT {_RUNS}",
-    )
-    return {"table": table(found, RUNS), "empty": "No task has run yet.", "more": ("tasks", "all tasks")}
-
-
-def _caches(db: Database, ask: Ask) -> Mapping[str, Any]:
-    return {"table": table(dicts(db, "SHOW CACHES"), CACHES), "empty": "There are no caches."}
-
-
-def _tables(db: Database, ask: Ask) -> Mapping[str, Any]:
-    return {"table": table(dicts(db, "SHOW TABLES"), TABLES), "empty": "There are no tables."}
+    return {"table": runs_table(db, _RUNS), "empty": "No task has run yet.", "more": ("tasks", "all tasks")}
 
 
 PAGES = (
@@ -97,12 +86,12 @@ PAGES = (
         "overview",
         "Overview",
         (
-            Panel("timeline", "Snapshots by event time", _timeline, "timeline.html"),
-            Panel("growth", "Rows by version", _growth, "growth.html"),
-            Panel("tables", "Tables", _tables, "table.html"),
+            Panel("timeline", "Snapshots by event time", timelines_panel, "timeline.html"),
+            Panel("growth", "Rows by version", growth, "growth.html"),
+            Panel("tables", "Tables", TABLES, "table.html"),
             Panel("runs", "Last runs", _runs, "table.html"),
-            Panel("caches", "Caches", _caches, "table.html"),
+            Panel("caches", "Caches", _CACHES, "table.html"),
         ),
     ),
-    Page("/caches", "caches", "Caches", (Panel("caches", "Caches", _caches, "table.html", repeated=True),)),
+    Page("/caches", "caches", "Caches", (Panel("caches", "Caches", _CACHES, "table.html", repeated=True),)),
 )

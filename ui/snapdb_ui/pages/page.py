@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from snapdb.database import Database
 from snapdb_ui.cells import Cell, cell
-from snapdb_ui.reader import Rows
+from snapdb_ui.reader import Rows, dicts
 
 
 class Ask(NamedTuple):
@@ -33,13 +33,16 @@ class Ask(NamedTuple):
         return min(max(int(text), least), most) if re.fullmatch("-?[0-9]{1,18}", text) else default
 
 
+Load = Callable[[Database, Ask], Mapping[str, Any]]
+"""Returns the values of a panel's template."""
+
+
 class Panel(NamedTuple):
     """A part of a page with its own request, error and Cancel button."""
 
     name: str
     title: str
-    load: Callable[[Database, Ask], Mapping[str, Any]]
-    """Returns the values of the template."""
+    load: Load
     template: str
     repeated: bool = False
     """Whether the panel is read again every few seconds."""
@@ -90,6 +93,17 @@ class Table(NamedTuple):
 def drawn(svg: str) -> Markup:
     """Return a picture of `snapdb.pictures`, in which all texts are escaped, for a template."""
     return Markup(svg)  # noqa: S704
+
+
+def listing(statement: str, columns: Sequence[Column], empty: str) -> Load:
+    """Return the function of a panel that lists objects.
+
+    Args:
+        statement: A SHOW statement.
+        columns: The columns to show.
+        empty: The text if there are no objects.
+    """
+    return lambda db, ask: {"table": table(dicts(db, statement), columns), "empty": empty}
 
 
 def table(rows: Iterable[Mapping[str, Any]], columns: Sequence[Column]) -> Table:

@@ -12,7 +12,7 @@ from snapdb.pictures.svg import legend_svg
 from snapdb.sql import parse_one
 from snapdb.sql.samples import Sample
 from snapdb.sql_engine import quote, text_literal
-from snapdb_ui.pages.page import Ask, Column, Page, Panel, drawn, table, table_of
+from snapdb_ui.pages.page import Ask, Column, Page, Panel, drawn, listing, table_of
 from snapdb_ui.reader import dicts, rows
 
 _SAMPLERS = (
@@ -26,13 +26,10 @@ _SAMPLERS = (
     Column("created", "created"),
     Column("author", "author"),
 )
+_LIST = listing("SHOW SAMPLERS", _SAMPLERS, "There are no samplers.")
 _ANALYZED = 4
 """The number of batches that EXPLAIN ANALYZE builds."""
 _SEEDS = 500
-
-
-def _all(db: Database, ask: Ask) -> Mapping[str, Any]:
-    return {"table": table(dicts(db, "SHOW SAMPLERS"), _SAMPLERS), "empty": "There are no samplers."}
 
 
 def _statement(db: Database, ask: Ask) -> Mapping[str, Any]:
@@ -84,7 +81,7 @@ def _sample(db: Database, ask: Ask) -> Mapping[str, Any]:
 
 
 PAGES = (
-    Page("/samplers", "samplers", "Samplers", (Panel("samplers", "Samplers", _all, "table.html"),)),
+    Page("/samplers", "samplers", "Samplers", (Panel("samplers", "Samplers", _LIST, "table.html"),)),
     Page(
         "/samplers/{name}",
         "samplers",

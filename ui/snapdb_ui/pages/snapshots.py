@@ -11,8 +11,8 @@ from snapdb.pictures.charts import degree_chart
 from snapdb.pictures.growth import element_degrees
 from snapdb.sql_engine import quote, text_literal
 from snapdb_ui.cells import Cell, bytes_text, count_text
-from snapdb_ui.pages.page import Ask, Column, Page, Panel, drawn, table, table_of
-from snapdb_ui.pages.timeline import timelines
+from snapdb_ui.pages.page import Ask, Column, Page, Panel, drawn, listing, table, table_of
+from snapdb_ui.pages.timeline import timelines_panel
 from snapdb_ui.reader import Rows, dicts, rows
 
 _DRIFTED = 0.25
@@ -34,14 +34,7 @@ SNAPSHOTS = (
     Column("tag", "tag"),
     Column("created", "created"),
 )
-
-
-def _all(db: Database, ask: Ask) -> Mapping[str, Any]:
-    return {"table": table(dicts(db, "SHOW SNAPSHOTS"), SNAPSHOTS), "empty": "There are no snapshots."}
-
-
-def _timeline(db: Database, ask: Ask) -> Mapping[str, Any]:
-    return {"timelines": timelines(dicts(db, "SHOW SNAPSHOTS"))}
+_LIST = listing("SHOW SNAPSHOTS", SNAPSHOTS, "There are no snapshots.")
 
 
 def _definition(db: Database, ask: Ask) -> Mapping[str, Any]:
@@ -63,18 +56,17 @@ def _graph(snapshot: str) -> str:
 
 def _profile(db: Database, ask: Ask) -> Mapping[str, Any]:
     found = dicts(db, f"SUMMARIZE SNAPSHOT {quote(ask.name)}")
-    return {"elements": [{**row, "bars": _bars(row["growth"] or ())} for row in found]}
+    degrees = [one for one in map(element_degrees, found) if one is not None]
+    return {
+        "elements": [{**row, "bars": _bars(row["growth"] or ())} for row in found],
+        "charts": [drawn(degree_chart(one.counts, heading=one.heading)) for one in degrees],
+    }
 
 
 def _bars(counts: Sequence[int]) -> list[tuple[int, float, int]]:
     """Return (place, height from 0 to 1, count) of each bar of a chart."""
     most = max(counts, default=0) or 1
     return [(place, count / most, count) for place, count in enumerate(counts)]
-
-
-def _degrees(db: Database, ask: Ask) -> Mapping[str, Any]:
-    found = [element_degrees(row) for row in dicts(db, f"SUMMARIZE SNAPSHOT {quote(ask.name)}")]
-    return {"charts": [drawn(degree_chart(one.counts, heading=one.heading)) for one in found if one is not None]}
 
 
 def _diff(db: Database, ask: Ask) -> Mapping[str, Any]:
@@ -119,8 +111,8 @@ PAGES = (
         "snapshots",
         "Snapshots",
         (
-            Panel("timeline", "By event time", _timeline, "timeline.html"),
-            Panel("snapshots", "Snapshots", _all, "table.html"),
+            Panel("timeline", "By event time", timelines_panel, "timeline.html"),
+            Panel("snapshots", "Snapshots", _LIST, "table.html"),
         ),
     ),
     Page(
@@ -131,7 +123,6 @@ PAGES = (
             Panel("definition", "Definition", _definition, "snapshot.html"),
             Panel("diff", "Difference", _diff, "diff.html"),
             Panel("profile", "Profile", _profile, "profile.html"),
-            Panel("degrees", "Degrees", _degrees, "degrees.html"),
         ),
     ),
 )

@@ -26,10 +26,6 @@ _HISTORY = (
 )
 
 
-def _all(db: Database, ask: Ask) -> Mapping[str, Any]:
-    return {"table": table(dicts(db, "SHOW TABLES"), TABLES), "empty": "There are no tables."}
-
-
 def _columns(db: Database, ask: Ask) -> Mapping[str, Any]:
     found = dicts(db, f"SHOW COLUMNS OF {quote(ask.name)}")
     wanted = (
@@ -73,11 +69,11 @@ def _versions(db: Database, ask: Ask, where: str = "true") -> Mapping[str, Any]:
 
 
 def _growth(db: Database, ask: Ask) -> Mapping[str, Any]:
-    return growth(db, f'"table" = {text_literal(ask.name)}')
+    return growth(db, ask, f'"table" = {text_literal(ask.name)}')
 
 
 PAGES = (
-    Page("/tables", "tables", "Tables", (Panel("tables", "Tables", _all, "table.html"),)),
+    Page("/tables", "tables", "Tables", (Panel("tables", "Tables", TABLES, "table.html"),)),
     Page(
         "/tables/{name}",
         "tables",

@@ -7,8 +7,8 @@ from typing import Any
 
 from snapdb.database import Database
 from snapdb.sql_engine import quote, text_literal
-from snapdb_ui.pages.overview import RUNS
-from snapdb_ui.pages.page import Ask, Column, Page, Panel, table, table_of
+from snapdb_ui.pages.overview import runs_table
+from snapdb_ui.pages.page import Ask, Column, Page, Panel, listing, table_of
 from snapdb_ui.reader import dicts, rows
 
 _CELLS = 60
@@ -23,10 +23,7 @@ _TASKS = (
     Column("last_run", "last run"),
     Column("runs", "runs"),
 )
-
-
-def _all(db: Database, ask: Ask) -> Mapping[str, Any]:
-    return {"table": table(dicts(db, "SHOW TASKS"), _TASKS), "empty": "There are no tasks."}
+_LIST = listing("SHOW TASKS", _TASKS, "There are no tasks.")
 
 
 def _grid(db: Database, ask: Ask) -> Mapping[str, Any]:
@@ -54,12 +51,8 @@ def _definition(db: Database, ask: Ask) -> Mapping[str, Any]:
 
 
 def _runs(db: Database, ask: Ask) -> Mapping[str, Any]:
-    found = dicts(
-        db,
-        f"SELECT task, run, state, scheduled, seconds, error FROM snapdb.task_runs WHERE task = "
-        f"{text_literal(ask.name)} ORDER BY scheduled DESC, attempt DESC LIMIT {_RUNS}",
-    )
-    return {"table": table(found, RUNS), "empty": "The task has not run yet."}
+    found = runs_table(db, _RUNS, f"task = {text_literal(ask.name)}")
+    return {"table": found, "empty": "The task has not run yet."}
 
 
 def _attempts(db: Database, ask: Ask) -> Mapping[str, Any]:
@@ -75,7 +68,7 @@ PAGES = (
         "tasks",
         "Tasks",
         (
-            Panel("tasks", "Tasks", _all, "table.html"),
+            Panel("tasks", "Tasks", _LIST, "table.html"),
             Panel("grid", f"Last {_CELLS} runs of each task", _grid, "grid.html"),
             Panel("leader", "Scheduler", _leader, "table.html"),
         ),

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from snapdb_ui.pages.page import address
+from snapdb.database import Database
+from snapdb_ui.pages.page import Ask, address
+from snapdb_ui.reader import dicts
 
 _MOST = 60
 """The number of bars that are drawn."""
@@ -41,6 +43,11 @@ class Timeline(NamedTuple):
     ticks: Sequence[tuple[float, str]]
     height: int
     left_out: int
+
+
+def timelines_panel(db: Database, ask: Ask) -> Mapping[str, Any]:
+    """Return the values of the panel with the snapshots of all graphs."""
+    return {"timelines": timelines(dicts(db, "SHOW SNAPSHOTS"))}
 
 
 def timelines(snapshots: Iterable[Mapping[str, Any]]) -> list[Timeline]:
