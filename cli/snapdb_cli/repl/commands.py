@@ -6,9 +6,8 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-import textwrap
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -23,9 +22,11 @@ from snapdb.sql_engine import quote, text_literal
 from snapdb.types.text import counted
 from snapdb_cli import plots
 from snapdb_cli.diagnostics import ExitCode
-from snapdb_cli.repl.preferences import PREFERENCES, NamedQueries, Preferences, spelled
+from snapdb_cli.repl.command_text import two_columns, unquoted
+from snapdb_cli.repl.preferences import NamedQueries
 from snapdb_cli.repl.prompt import is_command, is_empty, trailing
 from snapdb_cli.repl.session import ReplSession
+from snapdb_cli.repl.setting_commands import set_setting, switch, unset_setting, value
 from snapdb_cli.terminal import PagerClosed
 
 _ArgumentKind = tuple[str, ...] | Literal["file", "statement", "topic", "setting", "format", "query", "switch"]
@@ -131,38 +132,11 @@ def _argument(command: _Command, text: str) -> str:
     return text if command.takes in ("statement", "query") else text.rstrip(";").rstrip()
 
 
-def _unquoted(argument: str) -> str:
-    """Return an argument without its enclosing quotes.
-
-    >>> _unquoted("'my file.sql'"), _unquoted("a b")
-    ('my file.sql', 'a b')
-    """
-    same = len(argument) > 1 and argument[0] == argument[-1] and argument[0] in "'\""
-    return argument[1:-1] if same else argument
-
-
-def _two_columns(rows: Iterable[tuple[str, str]]) -> str:
-    """Format names and their descriptions in two columns that fit the terminal.
-
-    >>> print(_two_columns([("a", "first"), ("long", "second")]))
-      a     first
-      long  second
-    """
-    rows = list(rows)
-    margin = max((len(name) for name, _ in rows), default=0) + 4
-    room = max(shutil.get_terminal_size().columns - margin, 20)
-    lines = []
-    for name, text in rows:
-        first, *more = textwrap.wrap(text, room, break_long_words=False) or [""]
-        lines += [f"  {name}".ljust(margin) + first, *(" " * margin + line for line in more)]
-    return "\n".join(lines)
-
-
 _KINDS = ("tables", "graphs", "snapshots", "samplers", "caches", "tasks")
 
 
 def _describe(session: ReplSession, argument: str) -> None:
-    name = _unquoted(argument)
+    name = unquoted(argument)
     if not name:
         _list(session)
     elif "." in name:
@@ -176,7 +150,7 @@ def _describe(session: ReplSession, argument: str) -> None:
 def _more(session: ReplSession, argument: str) -> None:
     """Run `\\d`, then show the versions of a table, the summary of a snapshot or the runs of a task."""
     _describe(session, argument)
-    name = _unquoted(argument)
+    name = unquoted(argument)
     if not name or "." in name or (match := _find(session, name, quiet=True)) is None:
         return
     kind, given = match
@@ -210,7 +184,7 @@ def _find(session: ReplSession, name: str, *, quiet: bool = False) -> tuple[str,
 
 def _show(kind: str) -> Callable[[ReplSession, str], None]:
     def run(session: ReplSession, argument: str) -> None:
-        pattern = _unquoted(argument)
+        pattern = unquoted(argument)
         like = f" LIKE {text_literal(pattern.replace('*', '%'))}" if pattern else ""
         session.shell.execute(f"SHOW {kind}{like}")
 
@@ -218,12 +192,12 @@ def _show(kind: str) -> Callable[[ReplSession, str], None]:
 
 
 def _versions(session: ReplSession, argument: str) -> None:
-    table = _unquoted(argument)
+    table = unquoted(argument)
     session.shell.execute(f"SHOW VERSIONS OF {quote(table)}" if table else "SHOW VERSIONS")
 
 
 def _functions(session: ReplSession, argument: str) -> None:
-    pattern = text_literal((_unquoted(argument) or "*").replace("*", "%"))
+    pattern = text_literal((unquoted(argument) or "*").replace("*", "%"))
     session.shell.execute(
         "SELECT function_name AS function, parameters, return_type AS returns, any_value(description) AS description "
         f"FROM duckdb_functions() WHERE function_name LIKE {pattern} GROUP BY ALL ORDER BY ALL"
@@ -250,7 +224,7 @@ _PLOTTED = re.compile(r"""\"[^"]*\"|'[^']*'|\S+""")
 
 def _plot(session: ReplSession, argument: str) -> None:
     """Show the growth of tables by version, or the growth and the degrees of a snapshot."""
-    words = [_unquoted(word) for word in _PLOTTED.findall(argument)]
+    words = [unquoted(word) for word in _PLOTTED.findall(argument)]
     if len(words) > 2:
         raise ValueError("too many arguments; write \\plot [TABLE | SNAPSHOT [ELEMENT]]")
     name, element = (*words, "", "")[:2]
@@ -271,7 +245,7 @@ _WIDEST = 100
 def _again(session: ReplSession, argument: str) -> None:
     """Run the last statements again. An argument sends their results to a file or program."""
     if text := _last(session):
-        with session.once(_unquoted(argument)) if argument else nullcontext():
+        with session.once(unquoted(argument)) if argument else nullcontext():
             session.shell.execute(text)
 
 
@@ -336,7 +310,7 @@ def _pace(argument: str) -> tuple[float, int | None]:
 
 
 def _send(session: ReplSession, argument: str) -> None:
-    target = _unquoted(argument)
+    target = unquoted(argument)
     session.send(target)
     session.say(f"results are written to {target or 'the terminal'}")
 
@@ -344,13 +318,13 @@ def _send(session: ReplSession, argument: str) -> None:
 def _once(session: ReplSession, argument: str) -> None:
     if not argument:
         raise ValueError("missing argument; write .once FILE or .once | COMMAND")
-    session.next_target = _unquoted(argument)
+    session.next_target = unquoted(argument)
 
 
 def _input(session: ReplSession, argument: str) -> None:
     if not argument:
         raise ValueError("missing argument; write \\i FILE")
-    session.run_file(_unquoted(argument), run_command)
+    session.run_file(unquoted(argument), run_command)
 
 
 def _edit(session: ReplSession, argument: str) -> None:
@@ -390,7 +364,7 @@ def _query(session: ReplSession, argument: str) -> None:
     name, _, rest = argument.partition(" ")
     if not name:
         known = NamedQueries().texts()
-        listed = _two_columns((key, " ".join(text.split())) for key, text in known.items())
+        listed = two_columns((key, " ".join(text.split())) for key, text in known.items())
         session.say(listed or "no named queries exist; \\ns NAME QUERY saves one")
         return
     text = NamedQueries().filled(name, rest)
@@ -424,18 +398,18 @@ def _shell(session: ReplSession, argument: str) -> None:
 
 
 def _folder(session: ReplSession, argument: str) -> None:
-    os.chdir(Path(_unquoted(argument) or "~").expanduser())
+    os.chdir(Path(unquoted(argument) or "~").expanduser())
     session.say(f"the working directory is {Path.cwd()}")
 
 
 def _echo(session: ReplSession, argument: str) -> None:
-    session.say(_unquoted(argument))
+    session.say(unquoted(argument))
 
 
 def _open(session: ReplSession, argument: str) -> None:
     if session.database.transaction_state != "idle":
         raise ValueError("a transaction is open; COMMIT or ROLLBACK it first")
-    place = _unquoted(argument)
+    place = unquoted(argument)
     if re.match(r"-{1,2}\w", place):
         raise ValueError(f"\\open requires the path of a database, found {place}")
     new = bool(place) and not Path(place).expanduser().exists()
@@ -443,68 +417,6 @@ def _open(session: ReplSession, argument: str) -> None:
     session.say(
         f"connected to {session.title() if place else 'a temporary database'}{', a new database' if new else ''}"
     )
-
-
-_PSQL = {"pager": "pager", "null": "null", "expanded": "expanded", "x": "expanded", "format": "format"}
-"""Maps the option names of psql's \\pset to setting names."""
-
-
-def _switch(name: str, title: str) -> Callable[[ReplSession, str], None]:
-    """Return a command that turns a preference on or off, or toggles it without an argument."""
-
-    def run(session: ReplSession, argument: str) -> None:
-        now = getattr(session.preferences, name)
-        session.set(name, argument or not now)
-        session.say(f"{title} is {spelled(getattr(session.preferences, name))}")
-
-    return run
-
-
-def _value(name: str, title: str) -> Callable[[ReplSession, str], None]:
-    """Return a command that sets a preference, or shows it without an argument."""
-
-    def run(session: ReplSession, argument: str) -> None:
-        if argument:
-            session.set(name, _unquoted(argument))
-        choices = PREFERENCES[name].values
-        others = f"; the values are {', '.join(choices)}" if choices and not argument else ""
-        session.say(f"{title} is {_shown(name, session.preferences)}{others}")
-
-    return run
-
-
-def _shown(name: str, preferences: Preferences) -> str:
-    value = getattr(preferences, name)
-    return "all" if name == "max_rows" and value is None else spelled(value) if value != "" else "''"
-
-
-def _set(session: ReplSession, argument: str) -> None:
-    name, _, value = argument.partition(" ")
-    name, equals, rest = name.partition("=")
-    value = rest if equals else value
-    name = _PSQL.get(name.lower(), name.lower())
-    if name and (value.strip() or equals):
-        session.set(name, _unquoted(value.strip()))
-        session.say(f"{name} is {_shown(name, session.preferences)}")
-        return
-    if name and name not in PREFERENCES:
-        session.set(name, "")  # raises an error that lists the settings
-    _list_settings(session, [name] if name else list(PREFERENCES))
-
-
-def _list_settings(session: ReplSession, names: Sequence[str]) -> None:
-    session.say(
-        _two_columns((f"{name} = {_shown(name, session.preferences)}", PREFERENCES[name].help) for name in names)
-    )
-
-
-def _unset(session: ReplSession, argument: str) -> None:
-    name = argument.strip().lower()
-    if not name:
-        raise ValueError("missing argument: the name of a setting; \\set lists the names")
-    default = getattr(Preferences(), name, "")
-    session.set(name, "all" if name == "max_rows" and default is None else spelled(default))
-    session.say(f"{name} is {_shown(name, session.preferences)}")
 
 
 def _syntax(session: ReplSession, argument: str) -> None:
@@ -526,7 +438,7 @@ def _help(session: ReplSession, argument: str) -> None:
             return
         session.say(f"no command matches {argument}; \\? lists all commands")
         return
-    session.show(_two_columns(rows) + ("" if wanted else f"\n{_KEYS}"))
+    session.show(two_columns(rows) + ("" if wanted else f"\n{_KEYS}"))
 
 
 def _leave(session: ReplSession, argument: str) -> None:
@@ -599,42 +511,44 @@ COMMANDS = (
         ("\\x",),
         "[on|off|auto]",
         "show one line per column; auto: only for wide results",
-        _switch("expanded", "expanded display"),
+        switch("expanded", "expanded display"),
         "switch",
     ),
     _Command(
-        ("\\timing", ".timer"), "[on|off]", "show the duration of each statement", _switch("timing", "timing"), "switch"
+        ("\\timing", ".timer"), "[on|off]", "show the duration of each statement", switch("timing", "timing"), "switch"
     ),
     _Command(
         (".mode", "\\f"),
         "[FORMAT]",
         "set the output format: table, csv, tsv, json, jsonl, markdown",
-        _value("format", "the format"),
+        value("format", "the format"),
         "format",
     ),
     _Command(
         (".headers", ".header"),
         "[on|off]",
         "show a header row in csv and tsv",
-        _switch("header", "the header"),
+        switch("header", "the header"),
         "switch",
     ),
     _Command(
         (".maxrows", "\\maxrows"),
         "[N|all]",
         "set the maximum number of table rows",
-        _value("max_rows", "the maximum number of table rows"),
+        value("max_rows", "the maximum number of table rows"),
     ),
-    _Command((".nullvalue", "\\null"), "[TEXT]", "set the text shown for NULL", _value("null", "the text for NULL")),
+    _Command((".nullvalue", "\\null"), "[TEXT]", "set the text shown for NULL", value("null", "the text for NULL")),
     _Command(
         ("\\pager", ".pager"),
         "[on|off|auto|COMMAND]",
         "show long results in a pager",
-        _value("pager", "the pager"),
+        value("pager", "the pager"),
         "switch",
     ),
-    _Command(("\\set", "\\pset", ".show"), "[NAME [VALUE]]", "change a setting, or list the settings", _set, "setting"),
-    _Command(("\\unset",), "NAME", "reset a setting to its default", _unset, "setting"),
+    _Command(
+        ("\\set", "\\pset", ".show"), "[NAME [VALUE]]", "change a setting, or list the settings", set_setting, "setting"
+    ),
+    _Command(("\\unset",), "NAME", "reset a setting to its default", unset_setting, "setting"),
     _Command(
         ("\\h",),
         "[STATEMENT]",
