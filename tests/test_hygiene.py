@@ -48,6 +48,7 @@ IMPORTERS = {
     "cli/snapdb_cli/commands/arguments.py",
     "cli/snapdb_cli/commands/declarations.py",
     "cli/snapdb_cli/commands/metrics.py",
+    "cli/snapdb_cli/commands/schedule_declarations.py",
     "cli/snapdb_cli/commands/ui.py",
 }
 """The only modules that import by name: for names of a package, operators, optional libraries, subcommands."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -168,6 +168,31 @@ def check_style(
 
 database = click.argument("database", metavar="DB", type=DatabasePath())
 quiet = click.option("-q", "--quiet", is_flag=True, help="Write only errors to stderr.")
+
+
+def _checked_format(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    check_style(value)
+    return value
+
+
+def format_option(text: str) -> Callable[[Callable[..., ExitCode]], Callable[..., ExitCode]]:
+    """Return the --format option with the given help text."""
+    return click.option(
+        "--format",
+        "output_format",
+        type=click.Choice(FORMATS),
+        default="table",
+        show_default=True,
+        callback=_checked_format,
+        help=text,
+    )
+
+
+def token_file(text: str) -> Callable[[Callable[..., ExitCode]], Callable[..., ExitCode]]:
+    """Return the --token-file option with the given help text."""
+    return click.option(
+        "--token-file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path), help=text
+    )
 
 
 def module(name: str) -> ModuleType:

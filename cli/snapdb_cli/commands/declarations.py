@@ -2,171 +2,28 @@
 
 import importlib
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
-from snapdb_cli.commands.arguments import FORMATS, DatabasePath, call, check_style, database, examples, module, quiet
+from snapdb_cli.commands.arguments import (
+    DatabasePath,
+    call,
+    database,
+    examples,
+    format_option,
+    module,
+    quiet,
+    token_file,
+)
+from snapdb_cli.commands.schedule_declarations import schedule
 from snapdb_cli.diagnostics import Diagnostics, ExitCode
 
 _EXPORTS = ("arrow", "parquet", "npz", "safetensors", "pt", "pyg")
 """The formats of COPY (SAMPLE …) TO and COPY SNAPSHOT … TO."""
-
-_name = click.argument("name", metavar="NAME")
-_any_name = click.argument("name", metavar="[NAME]", required=False)
-
-
-def _checked_format(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    check_style(value)
-    return value
-
-
-def _format(text: str) -> Callable[[Callable[..., ExitCode]], Callable[..., ExitCode]]:
-    """Return the --format option with the given help text."""
-    return click.option(
-        "--format",
-        "output_format",
-        type=click.Choice(FORMATS),
-        default="table",
-        show_default=True,
-        callback=_checked_format,
-        help=text,
-    )
-
-
-@click.group(
-    "schedule",
-    epilog=examples(
-        "snapdb schedule run shop.snapdb              run its tasks until stopped",
-        "snapdb schedule history shop.snapdb nightly  list the runs of a task",
-    ),
-)
-def _schedule() -> None:
-    """Run and manage scheduled tasks.
-
-    CREATE TASK creates a task.
-    """
-
-
-@_schedule.command(
-    "run",
-    epilog=examples(
-        "snapdb schedule run shop.snapdb",
-        "snapdb schedule run shop.snapdb --log-format json 2>> tasks.jsonl",
-        "snapdb schedule run shop.snapdb --metrics 127.0.0.1:9187",
-    ),
-)
-@database
-@click.option(
-    "--jobs",
-    metavar="N",
-    type=click.IntRange(1, 64),
-    default=4,
-    show_default=True,
-    help="Maximum number of tasks that run at once, each in its own process.",
-)
-@click.option(
-    "--grace",
-    metavar="SECONDS",
-    type=click.FloatRange(0, 86400),
-    default=8.0,
-    show_default=True,
-    help="Time for active runs to finish on shutdown; after that they are rolled back.",
-)
-@click.option(
-    "--log-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Format of the log on stderr.",
-)
-@click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics for Prometheus at this address; needs snapdb[ui].")
-@click.option(
-    "--token-file",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with the token that /metrics requires; the default is $SNAPDB_METRICS_TOKEN. Without a token, only "
-    "loopback addresses are supported.",
-)
-def _run(
-    database: Path, jobs: int, grace: float, log_format: str, metrics: str | None, token_file: Path | None
-) -> ExitCode:
-    """Run the tasks of DB on schedule until SIGTERM or Ctrl-C.
-
-    Stays in the foreground and logs one line per event to stderr. One scheduler per database is the leader; the others
-    wait, and one of them takes over within ten seconds after the leader ends. Exit code 0 after SIGTERM, 130 after
-    Ctrl-C.
-    """
-    options = {"jobs": jobs, "grace": grace, "log_format": log_format}
-    if metrics is not None:
-        return call("commands.metrics.run", database, metrics, token_file, **options)
-    if token_file is not None:
-        raise click.UsageError("--token-file applies to --metrics; add --metrics 127.0.0.1:9187, or omit it")
-    # Workers import DuckDB and numba, but the daemon itself does not, so it needs a fifth of the memory.
-    daemon = importlib.import_module("snapdb.daemon")
-    return ExitCode(daemon.serve(database, **options))
-
-
-@_schedule.command("list", epilog=examples("snapdb schedule list shop.snapdb --format json"))
-@database
-@_format("Output format.")
-def _list(database: Path, output_format: str) -> ExitCode:
-    """List the tasks of DB with their next run and the result of the last one."""
-    return call("commands.schedule.tasks", database, output_format, Diagnostics())
-
-
-@_schedule.command(
-    "history",
-    epilog=examples(
-        "snapdb schedule history shop.snapdb",
-        "snapdb schedule history shop.snapdb nightly --failed --log --format jsonl",
-    ),
-)
-@database
-@_any_name
-@click.option("--last", metavar="N", type=click.IntRange(min=1), default=50, show_default=True, help="Number of runs.")
-@click.option("--failed", is_flag=True, help="Only runs that failed, timed out or were missed.")
-@click.option("--log", is_flag=True, help="Include the log of each run.")
-@_format("Output format.")
-def _history(database: Path, name: str | None, last: int, failed: bool, log: bool, output_format: str) -> ExitCode:
-    """List the last runs of the tasks of DB, or of one task, newest last."""
-    options = {"last": last, "failed": failed, "log": log, "output_format": output_format}
-    return call("commands.schedule.history", database, name, Diagnostics(), **options)
-
-
-@_schedule.command("run-now", epilog=examples("snapdb schedule run-now shop.snapdb nightly"))
-@database
-@_name
-@quiet
-def _run_now(database: Path, name: str, quiet: bool) -> ExitCode:
-    """Run a task now, outside its schedule, and wait until it ends.
-
-    Exit code 1 if the run failed, 3 if the task is already running.
-    """
-    return call("commands.schedule.run_now", database, name, Diagnostics(quiet=quiet))
-
-
-@_schedule.command(
-    "pause", epilog=examples("snapdb schedule pause shop.snapdb", "snapdb schedule pause shop.snapdb nightly")
-)
-@database
-@_any_name
-@quiet
-def _pause(database: Path, name: str | None, quiet: bool) -> ExitCode:
-    """Suspend a task, or all tasks of DB; active runs finish."""
-    return call("commands.schedule.switch", database, name, "SUSPEND", Diagnostics(quiet=quiet))
-
-
-@_schedule.command("resume", epilog=examples("snapdb schedule resume shop.snapdb nightly"))
-@database
-@_any_name
-@quiet
-def _resume(database: Path, name: str | None, quiet: bool) -> ExitCode:
-    """Resume a task, or all tasks of DB; missed runs are not caught up."""
-    return call("commands.schedule.switch", database, name, "RESUME", Diagnostics(quiet=quiet))
 
 
 @click.command("demo", epilog=examples("snapdb demo", "snapdb demo bank.snapdb     keep the database"))
@@ -183,7 +40,7 @@ def _demo(database: Path | None) -> None:
     "check", epilog=examples("snapdb check shop.snapdb", "snapdb check shop.snapdb --format csv > damage.csv")
 )
 @database
-@_format("Output format.")
+@format_option("Output format.")
 @quiet
 def _check(database: Path, output_format: str, quiet: bool) -> ExitCode:
     """Check every file of DB against its recorded size and checksum.
@@ -381,7 +238,7 @@ def _upgrade(database: Path) -> ExitCode:
 @click.option(
     "--database", metavar="DB", type=DatabasePath(), help="Path of the database.  [default: the path in the lineage]"
 )
-@_format("Output format.")
+@format_option("Output format.")
 @quiet
 def _replay(
     lineage: Path, batch: int, epoch: int | None, database: Path | None, output_format: str, quiet: bool
@@ -410,7 +267,7 @@ def _replay(
     help="Wait for a later version than this.  [default: any version]",
 )
 @click.option("--timeout", metavar="SECONDS", type=click.FloatRange(min=0), help="Time limit.  [default: none]")
-@_format("Output format.")
+@format_option("Output format.")
 @quiet
 def _wait(
     database: Path, snapshot: str, newer_than: int | None, timeout: float | None, output_format: str, quiet: bool
@@ -439,7 +296,7 @@ def _wait(
     show_default=True,
     help="Generated graph of 2 thousand, 170 thousand or 2.4 million nodes.",
 )
-@_format("Output format.")
+@format_option("Output format.")
 @quiet
 def _bench(against: str | None, size: str, output_format: str, quiet: bool) -> ExitCode:
     """Measure batches per second on this machine.
@@ -494,12 +351,7 @@ def _bench(against: str | None, size: str, output_format: str, quiet: bool) -> E
     type=click.Path(exists=True, path_type=Path),
     help="Directory or file that queries can read; by default they can read only tables and snapshots.",
 )
-@click.option(
-    "--token-file",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with a token for programs that read /metrics; the default is $SNAPDB_METRICS_TOKEN.",
-)
+@token_file("File with a token for programs that read /metrics; the default is $SNAPDB_METRICS_TOKEN.")
 @quiet
 def _ui(database: Path, *, token_file: Path | None, quiet: bool, **options: Any) -> ExitCode:
     """Show DB as pages in a browser: snapshots, growth, samples, runs, caches and SQL.
@@ -518,7 +370,7 @@ def _ui(database: Path, *, token_file: Path | None, quiet: bool, **options: Any)
     ),
 )
 @click.argument("database", metavar="[DB]", required=False, type=DatabasePath())
-@_format("Format of the report.")
+@format_option("Format of the report.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 def _doctor(database: Path | None, output_format: str, as_json: bool) -> ExitCode:
     """Report versions, devices, memory, the kernel cache and the state of DB, with advice.
@@ -587,7 +439,7 @@ COMMANDS = (
     _export,
     _draw,
     _plot,
-    _schedule,
+    schedule,
     _upgrade,
     _replay,
     _wait,
