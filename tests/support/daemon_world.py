@@ -7,12 +7,13 @@ import math
 import sqlite3
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from snapdb.storage.catalog_db.task_rows import LeaderLease, RunRows, TaskRows
+from snapdb.storage.catalog_db.task_rows import LeaderLease, RunRows
 from snapdb.types import Period, Schedule, Task, TaskRun
+from tests.support.daemons import put_task
 from tests.support.inside.daemon import Clock, Died, Intervals, Log, Loop
 from tests.support.inside.execute import Ended, EndState
 from tests.support.inside.storage import CatalogDb, Disk, Leader, open_db_dir
@@ -140,23 +141,7 @@ class World:
         schedule = Schedule(
             str(cron), None if steps else str(cron), zone, Period(0, 0, int(cron)) if steps else None, now
         )
-        task = Task(
-            id=0,
-            name=name,
-            schedule=schedule,
-            condition=None,
-            body="SELECT 1",
-            folder="/",
-            timeout=None,
-            retries=0,
-            overlap="skip",
-            catch_up="none",
-            suspended=False,
-            created=now,
-            author="me",
-        )
-        with self.catalog_db.writing() as connection:
-            return TaskRows(connection).put(replace(task, **options), None)
+        return put_task(self.catalog_db, name, schedule, now, **options)
 
     def until(self, moment: int) -> None:
         """Run the leader's loop until a wall-clock time."""

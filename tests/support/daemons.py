@@ -17,10 +17,32 @@ import snapdb
 from snapdb.storage.catalog_db.task_rows import RunRows, TaskRows
 from snapdb.types import Period, Schedule, Task, TaskRun
 from tests.support.inside import open_catalog_db
+from tests.support.inside.storage import CatalogDb
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE, until
 
 SECOND = 1_000_000
+
+
+def put_task(catalog_db: CatalogDb, name: str, schedule: Schedule, now: int, **options: Any) -> Task:
+    """Create a task in the catalog."""
+    task = Task(
+        id=0,
+        name=name,
+        schedule=schedule,
+        condition=None,
+        body="SELECT 1",
+        folder="/",
+        timeout=None,
+        retries=0,
+        overlap="skip",
+        catch_up="none",
+        suspended=False,
+        created=now,
+        author="me",
+    )
+    with catalog_db.writing() as connection:
+        return TaskRows(connection).put(replace(task, **options), None)
 
 
 class Shop:
@@ -39,23 +61,7 @@ class Shop:
         now = time.time_ns() // 1000 if now is None else now
         anchor = now if first is None else now - int((seconds - first) * SECOND)
         schedule = Schedule(f"EVERY {seconds}", None, "UTC", Period(0, 0, int(seconds * SECOND)), anchor)
-        task = Task(
-            id=0,
-            name=name,
-            schedule=schedule,
-            condition=None,
-            body=body,
-            folder=str(self.path.parent),
-            timeout=None,
-            retries=0,
-            overlap="skip",
-            catch_up="none",
-            suspended=False,
-            created=now,
-            author="me",
-        )
-        with self.catalog_db.writing() as connection:
-            return TaskRows(connection).put(replace(task, **options), None)
+        return put_task(self.catalog_db, name, schedule, now, body=body, folder=str(self.path.parent), **options)
 
     def runs(self) -> list[TaskRun]:
         with self.catalog_db.reading() as connection:
