@@ -1,0 +1,1 @@
+"""Path search over adjacency arrays: all, selected, shortest and earliest paths."""
