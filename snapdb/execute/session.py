@@ -5,11 +5,11 @@ its statement family.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from snapdb import schedule
 from snapdb.builders.context import BuildContext, Progress
@@ -20,11 +20,13 @@ from snapdb.execute.transactions import Review, TransactionManager, diagnose_cor
 from snapdb.kernels import buffers
 from snapdb.kernels.compilation import reporting_compilation
 from snapdb.loading.budgets import CacheBudget
+from snapdb.on_first_use import module_on_first_use
 from snapdb.plan import Plan, bind, optimize
 from snapdb.plan.plan import NothingPlan, QueryPlan, Rule
 from snapdb.plan.planner import operator_of
 from snapdb.plan.queries import Parameters
-from snapdb.plan.scope import BindContext
+from snapdb.plan.scope import BindContext, SearchStream
+from snapdb.plan.searches import PathSearch
 from snapdb.remote import attach, attachment_of
 from snapdb.sql.syntax import Statement
 from snapdb.sql_engine import SqlEngine
@@ -36,6 +38,11 @@ from snapdb.storage.disk import Disk
 from snapdb.storage.store import Store
 from snapdb.storage.tables.commit import Change
 from snapdb.types import Schedule
+
+if TYPE_CHECKING:
+    from snapdb.paths import search as path_searches
+else:
+    path_searches = module_on_first_use("snapdb.paths.search")  # only queries that search paths need numba
 
 _T = TypeVar("_T")
 
@@ -229,7 +236,9 @@ class DatabaseSession:
         if params is not None and (isinstance(params, str) or not isinstance(params, Mapping | Sequence)):
             raise ValueError(f"params must be a mapping for $name or a sequence for ?, found {params!r}")
         catalog = self.head() if committed else self.catalog()
-        bind_context = BindContext(self.store, catalog, self.sources, params, due=_next_firing)
+        bind_context = BindContext(
+            self.store, catalog, self.sources, params, due=_next_firing, searches=self._open_search
+        )
         return ExecutionContext(
             self.store,
             self.progress,
@@ -241,6 +250,11 @@ class DatabaseSession:
             self._rules,
             self.threads,
         )
+
+    def _open_search(self, bind_context: BindContext, search: PathSearch) -> AbstractContextManager[SearchStream]:
+        """Open the rows of a path search of a query."""
+        building = BuildContext(self.store, self.progress, self._stopped)
+        return path_searches.opened_search(building, bind_context, search, self.threads)
 
     def renew(self) -> bool:
         """Switch an attached database to the newest generation. Returns whether there is a newer one.

@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, NamedTuple
 
 from snapdb.catalog import Catalog
 from snapdb.catalog.system_tables import SCHEMA, SYSTEM_TABLES
 from snapdb.errors import CorruptError, SnapdbError, Span
-from snapdb.sql.lexer import rewrite
 from snapdb.sql.syntax import SqlFragment
 from snapdb.sql_engine import Names, together
 from snapdb.types.text import did_you_mean
@@ -62,7 +61,7 @@ def written(
     fragment: SqlFragment,
     names: Names | None = None,
     parameters: Parameters = None,
-    replacements: Sequence[tuple[Span, str]] = (),
+    replacements: Sequence[tuple[Span, str | BoundQuery]] = (),
     shapes: Names | None = None,
 ) -> BoundQuery:
     """Return an SQL fragment as the user wrote it, except for replacements with spans relative to the fragment.
@@ -71,21 +70,37 @@ def written(
     >>> asked.text, asked.place(Span(0, 6)), asked.place(Span(7, 11))
     ('SELECT "at"', Span(start=10, stop=16), Span(start=17, stop=19))
     """
-    text, at, pieces = fragment.text, fragment.span.start, []
-    if replacements:
-        changed = rewrite(text, replacements)
-        done = 0
-        for new, old in changed.edits:
-            # Two pieces per edit: the unchanged text before it, then the replacement, which maps to the replaced text.
-            pieces.append(_Piece(done, new.start, at + old.start - (new.start - done)))
-            pieces.append(_Piece(new.start, min(new.stop, new.start + old.stop - old.start), at + old.start))
-            done = new.stop
-        tail = changed.text[done:]
-        pieces.append(_Piece(done, len(changed.text) + 1, at + len(text) - len(tail)))
-        text = changed.text
-    else:
-        pieces.append(_Piece(0, len(text) + 1, at))
-    return BoundQuery(text, fragment.span, names or Names(), shapes, parameters, tuple(pieces))
+    text, at = fragment.text, fragment.span.start
+    whole = BoundQuery("", fragment.span, names or Names(), shapes, parameters)
+    parts: list[str | BoundQuery] = []
+    done = 0
+    for span, new in sorted(replacements, key=lambda each: each[0]):
+        parts.append(_copied(text[done : span.start], Span(at + done, at + span.start)))
+        # An error in a replacement points to the text that it replaced.
+        parts.append(new if isinstance(new, BoundQuery) else _copied(new, Span(at + span.start, at + span.stop)))
+        done = span.stop
+    parts.append(_copied(text[done:], Span(at + done, at + len(text)), past=1))
+    joined = compose(fragment.span, *parts)
+    return replace(
+        joined,
+        names=together((whole.names, joined.names)),
+        shapes=None if shapes is None else together((shapes, joined.shapes or joined.names)),
+        parameters=_merged(parameters, joined.parameters),
+    )
+
+
+def _copied(text: str, place: Span, past: int = 0) -> BoundQuery:
+    """Return text whose positions map to a span of the statement. `past` also maps positions after its end."""
+    length = min(len(text), place.stop - place.start)
+    pieces = (_Piece(0, length + past, place.start),) if length + past else ()
+    return BoundQuery(text, place, Names(), Names(lasting=True), None, pieces)
+
+
+def _merged(one: Parameters, other: Parameters) -> Parameters:
+    """Return the parameters of two parts of a query."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return {**one, **other}
+    return one if other is None else other
 
 
 def compose(span: Span, *parts: str | BoundQuery) -> BoundQuery:
@@ -111,6 +126,18 @@ def compose(span: Span, *parts: str | BoundQuery) -> BoundQuery:
     names = together(part.names for part in queries)
     shapes = together(part.shapes or part.names for part in queries)
     return BoundQuery(text, span, names, shapes, parameters, tuple(pieces))
+
+
+def conjunction(conditions: Sequence[str | BoundQuery], word: str = " WHERE ") -> list[str | BoundQuery]:
+    """Return a clause of conditions that must all hold, as parts of a query, or nothing without conditions.
+
+    >>> "".join(conjunction(["a > 1", "b"]))
+    ' WHERE (a > 1) AND (b)'
+    """
+    parts: list[str | BoundQuery] = []
+    for condition in conditions:
+        parts += [" AND (" if parts else f"{word}(", condition, ")"]
+    return parts
 
 
 def explain_refusal(error: SnapdbError, query: BoundQuery, inner: Span | None, catalog: Catalog) -> None:

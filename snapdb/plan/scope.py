@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -16,10 +16,13 @@ from snapdb.catalog.elements import snapshot_rows
 from snapdb.catalog.state import VersionHistory
 from snapdb.catalog.system_tables import SCHEMA, SYSTEM_TABLES, Due, system_table
 from snapdb.errors import BindError, CorruptError, InputError, SnapdbError, Span
+from snapdb.on_first_use import module_on_first_use
 from snapdb.plan.fragment_checks import check_foreign
 from snapdb.plan.queries import BoundQuery, Parameters, explain_refusal, written
+from snapdb.plan.searches import PathSearch
 from snapdb.plan.times import LAST
 from snapdb.sql.lexer import Token, scan
+from snapdb.sql.patterns import PatternPlace, find_patterns, parse_pattern, question_quantifiers
 from snapdb.sql.queries import TimeTravel, bare_ats, find_counts, find_travels, first_row
 from snapdb.sql.syntax import SqlFragment, VersionBound
 from snapdb.sql.task_bodies import WORDS_BEFORE_FILES
@@ -29,6 +32,25 @@ from snapdb.storage.store import Store
 from snapdb.storage.tables.segments import check_table
 from snapdb.types import Column, Period, Snapshot, Table, TimeUnit
 from snapdb.types.text import did_you_mean
+
+if TYPE_CHECKING:
+    from snapdb.plan import patterns
+else:
+    patterns = module_on_first_use("snapdb.plan.patterns")  # only queries with GRAPH_TABLE need it
+
+
+class SearchStream(Protocol):
+    """The rows of an open path search, which DuckDB reads through Arrow's C stream interface."""
+
+    @property
+    def error(self) -> BaseException | None:
+        """The error that ended the stream, or None."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+Searches = Callable[["BindContext", PathSearch], AbstractContextManager[SearchStream]]
+"""Opens the rows of a path search."""
 
 _PAST = 16
 """The maximum number of versions whose tables are cached until the next commit."""
@@ -57,18 +79,33 @@ class BindContext:
     parameters: Parameters = None
     due: Due = field(kw_only=True)
     """Returns a task's next scheduled run. It is passed in because the `schedule` package is in the same layer."""
+    places: Mapping[int, str] = field(default_factory=dict, kw_only=True)
+    """The position of each ? in the statement → the name of its value in `parameters`, for a query with patterns, whose
+    parts are evaluated in another order than they are written."""
+    searches: Searches | None = field(default=None, kw_only=True)
+    """Opens the rows of a path search. It is passed in because the `paths` package is in a layer above."""
 
-    def bind_query(self, fragment: SqlFragment, *, first: Snapshot | None = None) -> BoundQuery:
+    def bind_query(
+        self, fragment: SqlFragment, *, first: Snapshot | None = None, replacements: Sequence[tuple[Span, str]] = ()
+    ) -> BoundQuery:
         """Bind an SQL fragment: define views for all tables, snapshots and sources that its text mentions.
 
         Args:
             fragment: The fragment.
             first: The snapshot whose elements take precedence over tables.
+            replacements: Texts that replace parts of the fragment. They refer to no tables. Spans are relative to the
+                fragment.
         """
         # A VALUES list of literals does not refer to any names, so the text of a large INSERT is not tokenized.
         if first_row(fragment.text) is not None:
-            return written(fragment, shapes=Names())
+            return written(fragment, shapes=Names(), replacements=replacements)
         every = scan(fragment.text)
+        places = find_patterns(every)
+        if places and isinstance(self.parameters, Sequence):
+            return self._numbered(fragment, every).bind_query(fragment, first=first, replacements=replacements)
+        patterns = self._graph_tables(fragment, every, places)
+        hidden = [span for span, _ in (*patterns, *replacements)]
+        every = tuple(t for t in every if not any(span.start <= t.span.start < span.stop for span in hidden))
         counts = {} if first is not None else dict(self._counted(fragment, every))
         tokens = [t for t in every if not any(span.start <= t.span.start < span.stop for span in counts)]
         travels = find_travels(tokens, fragment.text)
@@ -85,29 +122,71 @@ class BindContext:
             )
         views = {t.name: self._table(t) for folded, t in self.catalog.tables.items() if folded in words}
         if first is not None:
-            own = {name: view for name, view in self._elements(first, words).items() if name.lower() in words}
+            own = {name: view for name, view in self.elements(first, words).items() if name.lower() in words}
             taken = {name.lower() for name in own}
             views = own | {name: view for name, view in views.items() if name.lower() not in taken}
-        schemas = {s.name: self._elements(s, words) for folded, s in self.catalog.snapshots.items() if folded in words}
+        schemas = {s.name: self.elements(s, words) for folded, s in self.catalog.snapshots.items() if folded in words}
         # A table takes precedence over a source of the same name, even if it was created after the registration.
         taken = {name.lower() for name in (*views, *schemas)}
         sources = {n: _opened(n, data) for n, data in self.sources.items() if n.lower() in words - taken}
         if SCHEMA in words:
             tables, known = self.facts(words)
-            schemas[SCHEMA] = {name: _View(sql) for name, sql in tables.items()}
+            schemas[SCHEMA] = {name: View(sql) for name, sql in tables.items()}
             sources |= known
-        replacements = [(span, '"at"') for span in bare_ats(fragment.text)] if "at" in words else []
-        replacements += counts.items()
+        edits: list[tuple[Span, str | BoundQuery]] = [*patterns, *replacements, *counts.items()]
+        if "at" in words:
+            edits += [(span, '"at"') for span in bare_ats(fragment.text, every)]
         named = [t for t in every if t.kind == "parameter"]
+        if self.places:
+            marks = [(t.span, self.places.get(t.span.start + fragment.span.start)) for t in named]
+            edits += [(span, f"${name}") for span, name in marks if name is not None]
+            named = [
+                t if name is None else t._replace(text=f"${name}") for t, (_, name) in zip(named, marks, strict=True)
+            ]
         parameters = self._own_parameters(fragment, named, find_travels(every, fragment.text))
         for travel in travels:
             schema, table = self._travelled(fragment, travel)
             schemas[schema] = {**schemas.get(schema, {}), table.name: self._table(table)}
             # The table name remains the last part, so that columns can still be qualified with it.
-            replacements.append((travel.span, f"{quote(schema)}.{travel.name.text}"))
+            edits.append((travel.span, f"{quote(schema)}.{travel.name.text}"))
         names, shapes = _names(views, schemas, sources)
         # The columns of a PIVOT depend on the rows, so views without rows cannot describe it.
-        return written(fragment, names, parameters, replacements, None if words & _PIVOTS else shapes)
+        return written(fragment, names, parameters, edits, None if words & _PIVOTS else shapes)
+
+    def _numbered(self, fragment: SqlFragment, tokens: Sequence[Token]) -> BindContext:
+        """Return the context with positional parameters as named ones, `p1`, `p2`, … in the order of the text."""
+        assert isinstance(self.parameters, Sequence)
+        at, count = fragment.span.start, 0
+        names: dict[int, str] = {}
+        quantifiers = question_quantifiers(tokens)
+        for index, token in enumerate(tokens):
+            if token.kind != "parameter" or index in quantifiers:
+                continue
+            number = token.text[1:]
+            if not number:
+                count += 1
+            if not number or number.isdecimal():
+                names[token.span.start + at] = f"p{number or count}"
+        values = {f"p{i}": value for i, value in enumerate(self.parameters, start=1)}
+        return replace(self, parameters=values, places=names)
+
+    def _graph_tables(
+        self, fragment: SqlFragment, tokens: Sequence[Token], places: Sequence[PatternPlace]
+    ) -> list[tuple[Span, BoundQuery]]:
+        """Return each GRAPH_TABLE of a fragment, with the subquery that replaces it."""
+        if not places:
+            return []
+        # Spans of patterns refer to the statement, so that their errors and those of the grammar do too.
+        at = fragment.span.start
+        moved = tuple(Token(t.kind, t.text, Span(t.span.start + at, t.span.stop + at)) for t in tokens)
+        source = " " * at + fragment.text
+        bound = []
+        for first, last in places:
+            table = parse_pattern(moved[first : last + 1], source)
+            bound.append(
+                (Span(tokens[first].span.start, tokens[last].span.stop), patterns.bind_graph_table(self, table))
+            )
+        return bound
 
     def _counted(self, fragment: SqlFragment, tokens: Sequence[Token]) -> Iterator[tuple[Span, str]]:
         """Yield the span of each count(*) over a whole table, with the number of rows, which the catalog records."""
@@ -125,14 +204,14 @@ class BindContext:
                 name = '"count_star()"' if count.alias is None else count.alias.text
                 yield count.span, f"{table.rows}::BIGINT AS {name}"
 
-    def _table(self, table: Table) -> _View:
-        return _View(self.rows(table), table.columns)
+    def _table(self, table: Table) -> View:
+        return View(self.rows(table), table.columns)
 
-    def _elements(self, snapshot: Snapshot, words: Collection[str]) -> dict[str, _View]:
+    def elements(self, snapshot: Snapshot, words: Collection[str] | None = None) -> dict[str, View]:
         """Return the elements of a snapshot as views. Only views whose names are in `words` have a SELECT."""
         elements, tables = snapshot.graph.elements, self.tables_under(snapshot)
-        shown = self.views(snapshot, {e.name for e in elements if e.name.lower() in words})
-        return {e.name: _View(shown.get(e.name), element_columns(e, tables[e.table.lower()])) for e in elements}
+        shown = self.views(snapshot, {e.name for e in elements if words is None or e.name.lower() in words})
+        return {e.name: View(shown.get(e.name), element_columns(e, tables[e.table.lower()])) for e in elements}
 
     def facts(self, words: Collection[str]) -> tuple[dict[str, str], dict[str, object]]:
         """Return the system tables whose names are in `words` as views, and the data that the views read."""
@@ -241,8 +320,29 @@ class BindContext:
         def place(query: str, error: SnapdbError) -> None:
             explain_refusal(error, bound, error.span if query == bound.text else None, self.catalog)
 
-        with self.store.sql_engine.session(bound.names, place) as session:
-            yield session
+        with self.opened_searches(bound) as opened:
+            names = replace(bound.names, sources={**bound.names.sources, **opened}) if opened else bound.names
+            with self.store.sql_engine.session(names, place) as session:
+                yield session
+
+    @contextmanager
+    def opened_searches(self, bound: BoundQuery) -> Iterator[Mapping[str, SearchStream]]:
+        """Open the path searches of a query. Their errors replace those of the query."""
+        searches = {name: each for name, each in bound.names.sources.items() if isinstance(each, PathSearch)}
+        if not searches:
+            yield {}
+            return
+        assert self.searches is not None, "a context that runs queries opens searches"
+        with ExitStack() as stack:
+            opened = {name: stack.enter_context(self.searches(self, each)) for name, each in searches.items()}
+            try:
+                yield opened
+            except SnapdbError as error:
+                # DuckDB reports only the text of an error in a stream that it reads.
+                causes = [rows.error for rows in opened.values() if rows.error is not None]
+                if causes and error.code != "interrupted":
+                    raise causes[0] from error
+                raise
 
     def _own_parameters(
         self, fragment: SqlFragment, named: Sequence[Token], travels: Sequence[TimeTravel]
@@ -393,7 +493,7 @@ class BindContext:
         return _positive_period(months, days, rest)
 
 
-class _View(NamedTuple):
+class View(NamedTuple):
     """The definition of a name as a view."""
 
     sql: str | None
@@ -411,7 +511,7 @@ class _View(NamedTuple):
 
 
 def _names(
-    views: Mapping[str, _View], schemas: Mapping[str, Mapping[str, _View]], sources: Mapping[str, object]
+    views: Mapping[str, View], schemas: Mapping[str, Mapping[str, View]], sources: Mapping[str, object]
 ) -> tuple[Names, Names]:
     """Return the names with their rows, and the same names without rows."""
     full = Names(_read(views), {s: _read(own) for s, own in schemas.items()}, sources)
@@ -424,7 +524,7 @@ def _names(
     return full, bare
 
 
-def _read(views: Mapping[str, _View]) -> dict[str, str]:
+def _read(views: Mapping[str, View]) -> dict[str, str]:
     return {name: view.sql for name, view in views.items() if view.sql is not None}
 
 

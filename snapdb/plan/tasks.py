@@ -10,7 +10,8 @@ from snapdb.plan.names import check_own, find_named
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.scope import BindContext
 from snapdb.plan.times import microseconds
-from snapdb.sql.lexer import Rewritten, rewrite
+from snapdb.sql.lexer import Rewritten, rewrite, scan
+from snapdb.sql.patterns import find_patterns
 from snapdb.sql.queries import bare_ats, time_travels
 from snapdb.sql.syntax import SqlFragment
 from snapdb.sql.task_bodies import PLACEHOLDERS, changed_graphs, filled, named_paths
@@ -211,11 +212,14 @@ def _check_condition(condition: SqlFragment, sql_engine: SqlEngine) -> None:
 
 def _duckdb_edits(text: str) -> Iterator[tuple[Span, str]]:
     """Yield the parts that DuckDB's parser does not accept, with their replacements."""
-    travels = time_travels(text)
+    tokens = scan(text)
+    patterns = [Span(tokens[first].span.start, tokens[last].span.stop) for first, last in find_patterns(tokens)]
+    yield from ((span, "(SELECT 1)") for span in patterns)
+    travels = [t for t in time_travels(text) if not any(p.start <= t.span.start < p.stop for p in patterns)]
     yield from ((travel.span, travel.name.text) for travel in travels)
     others = [(changed.span, "0") for changed in changed_graphs(text)] + [(span, '"at"') for span in bare_ats(text)]
     for span, words in others:
-        if not any(travel.span.start <= span.start < travel.span.stop for travel in travels):
+        if not any(outer.start <= span.start < outer.stop for outer in (*patterns, *(t.span for t in travels))):
             yield span, words
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from snapdb.errors import ParseError, SnapdbError, Span
 from snapdb.on_first_use import module_on_first_use
 from snapdb.sql.lexer import StatementTokens, Token, fold, parts, says
+from snapdb.sql.patterns import find_patterns, parse_pattern
 from snapdb.sql.queries import LEADING, Query, check_query, describes_ours, find_travels
 from snapdb.sql.syntax import Family, Leaf, Place, Reader, SqlFragment, Statement, span_of, trees
 from snapdb.sql.unsupported import (
@@ -189,6 +190,8 @@ def _statement(part: StatementTokens, text: str) -> Statement:
     family = _family_of(part.tokens)
     refuse_mixed(part.tokens)
     find_travels(part.tokens, text)  # raises AT errors with the whole text, before a fragment is rewritten
+    for first, last in find_patterns(part.tokens):
+        parse_pattern(part.tokens[first : last + 1], text)
     if family is None:
         check_query(part.tokens)
         return Query(text, part.span, SqlFragment(text[part.span.start : part.span.stop], part.span))

@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from snapdb.errors import ParseError, Span
 from snapdb.sql.lexer import READS, Token, partners, says, scan, tokens
+from snapdb.sql.patterns import question_quantifiers
 from snapdb.sql.syntax import BOUNDS, SqlFragment, Statement, VersionBound, version_bound
 from snapdb.sql.unsupported import described_tag, unsupported
 
@@ -56,7 +57,7 @@ def describes_ours(tokens: Sequence[Token]) -> bool:
 def check_query(tokens: Sequence[Token]) -> None:
     """Raise ParseError if brackets do not match, or if the statement after WITH writes."""
     pairs = partners(tokens)
-    _refuse_patterns(tokens)
+    _refuse_catalog(tokens)
     index = next((index for index, token in enumerate(tokens) if token.word not in _PREFIXES), None)
     if index is None:
         return
@@ -81,13 +82,9 @@ def check_query(tokens: Sequence[Token]) -> None:
         raise unsupported(f"{tokens[0].word} … {word}", reason, way, tokens[main].span)
 
 
-def _refuse_patterns(tokens: Sequence[Token]) -> None:
-    """Raise ParseError for GRAPH_TABLE (…) and for queries on DuckDB's own catalog."""
+def _refuse_catalog(tokens: Sequence[Token]) -> None:
+    """Raise ParseError for queries on DuckDB's own catalog."""
     for index, token in enumerate(tokens):
-        # This runs for every token of a query, so the cheap length comparison is first.
-        if len(token.text) == len("GRAPH_TABLE") and says(tokens, index, "GRAPH_TABLE", "("):
-            way = "join a snapshot's elements: FROM q.knows k JOIN q.person p ON k.src = p.id"
-            raise unsupported("GRAPH_TABLE", "graph patterns are not implemented", way, token.span)
         if (token.word == "INFORMATION_SCHEMA" and says(tokens, index, token.word, ".")) or (
             token.word in {"DUCKDB_COLUMNS", "DUCKDB_TABLES", "DUCKDB_VIEWS"} and says(tokens, index, token.word, "(")
         ):
@@ -174,14 +171,18 @@ def find_travels(tokens: Sequence[Token], source: str) -> tuple[TimeTravel, ...]
     return tuple(travels)
 
 
-def bare_ats(text: str) -> tuple[Span, ...]:
+def bare_ats(text: str, every: Sequence[Token] | None = None) -> tuple[Span, ...]:
     """Return the spans of the unquoted name `at` outside AT clauses. DuckDB requires quotes around it.
+
+    Args:
+        text: The text.
+        every: The tokens to search, or None for all tokens of the text.
 
     >>> text = "SELECT at, ts AT TIME ZONE 'UTC' FROM t AT (VERSION => 3) ORDER BY t.at"
     >>> [text[: span.start] for span in bare_ats(text)]
     ['SELECT ', "SELECT at, ts AT TIME ZONE 'UTC' FROM t AT (VERSION => 3) ORDER BY t."]
     """
-    tokens = scan(text)
+    tokens = scan(text) if every is None else every
     if not any(token.word == "AT" for token in tokens):
         return ()
     return tuple(_names(tokens, tuple(travel.span for travel in find_travels(tokens, text))))
@@ -354,7 +355,9 @@ def marks_of(statement: Statement) -> list[str]:
     >>> marks_of(parse("SELECT $a, '$b', $a")[0])
     ['$a']
     """
-    marks = (token.text for token in scan(statement.text) if token.kind == "parameter")
+    tokens = scan(statement.text)
+    quantifiers = question_quantifiers(tokens) if any(token.text == "?" for token in tokens) else frozenset[int]()
+    marks = (token.text for i, token in enumerate(tokens) if token.kind == "parameter" and i not in quantifiers)
     return list(dict.fromkeys(marks))
 
 

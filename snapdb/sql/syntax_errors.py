@@ -22,6 +22,8 @@ _READABLE = {
     "COLUMNS": "columns with their types",
     "STATEMENT": "a statement",
     "AMONG": "IN (edge types)",
+    "PARAMETER": "a parameter",
+    "QUESTION": '"?"',
     "$END": "the end of the statement",
 }
 

@@ -50,6 +50,8 @@ _FUNCTIONS = """
 
 _VOLATILE = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'"
 
+_AGGREGATES = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type = 'aggregate'"
+
 Parameters = Sequence[Any] | Mapping[str, Any] | None
 
 _SETTINGS = {
@@ -153,6 +155,7 @@ class SqlEngine:
         self._stuck: set[duckdb.DuckDBPyConnection] = set()
         self._functions: tuple[str, ...] | None = None
         self._volatile: frozenset[str] | None = None
+        self._aggregates: frozenset[str] | None = None
 
     def functions(self) -> tuple[str, ...]:
         """Return the names of DuckDB's functions in alphabetical order."""
@@ -167,6 +170,13 @@ class SqlEngine:
             with self.session() as session:
                 self._volatile = frozenset(str(name) for (name,) in session.rows(_VOLATILE))
         return self._volatile
+
+    def aggregates(self) -> frozenset[str]:
+        """Return the names of DuckDB's aggregate functions."""
+        if self._aggregates is None:
+            with self.session() as session:
+                self._aggregates = frozenset(str(name) for (name,) in session.rows(_AGGREGATES))
+        return self._aggregates
 
     @contextmanager
     def session(self, names: Names | None = None, place: Place = lambda query, error: None) -> Iterator[SqlSession]:

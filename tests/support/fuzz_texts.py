@@ -68,6 +68,8 @@ WORDS: Mapping[str, Sequence[str]] = {
     "EXPRESSION": ["1", "'june'", "now()", "qty + 1", "(SELECT 2)", "DATE '2026-07-01'", "-3"],
     "SOURCES": ["customer", "product p JOIN bought b ON p.pid = b.pid", "(SELECT 1 AS x) s"],
     "COLUMNS": ["a BIGINT", "cid BIGINT NOT NULL, name VARCHAR", "v FLOAT[4]", "a NO_TYPE", "qty INTEGER DEFAULT 1"],
+    "PARAMETER": ["$x", "?"],
+    "QUESTION": ["?"],
     "STATEMENT": ["SELECT 1", "SAMPLE USING train", "CREATE SNAPSHOT s_{date} OF shop", "DROP TABLE t"],
 }
 ODD = [
@@ -127,7 +129,8 @@ FAMILIES = sorted(
 def walked(random: Random) -> str:
     """Return a text that is generated from a grammar's rules, with random SQL fragments and names."""
     family = random.choice(FAMILIES)
-    return " ".join(_walk(random, family, "start", 14))
+    text = " ".join(_walk(random, family, "start", 14))
+    return f"SELECT * FROM GRAPH_TABLE ({text})" if family == "patterns" else text
 
 
 def _walk(random: Random, family: str, symbol: str, budget: int) -> Iterator[str]:

@@ -5,8 +5,9 @@ import os
 import re
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -19,6 +20,7 @@ from snapdb.execute.rendering import PLAN
 from snapdb.execute.results import Outcome, Rows
 from snapdb.execute.session import ExecutionContext, run
 from snapdb.execute.snapshots import moved_to, publish_snapshot
+from snapdb.on_first_use import module_on_first_use
 from snapdb.plan.explain import ExplainPlan
 from snapdb.plan.exports import CopySamplePlan, CopySnapshotPlan, CopyToPlan
 from snapdb.plan.plan import Plan, PlanNode, QueryPlan
@@ -26,6 +28,11 @@ from snapdb.plan.queries import BoundQuery
 from snapdb.plan.samples import AuditPlan, SamplePlan
 from snapdb.plan.snapshots import CreateSnapshotPlan, RefreshPlan
 from snapdb.storage.gc import size_of
+
+if TYPE_CHECKING:
+    from snapdb.execute.explain import searches
+else:
+    searches = module_on_first_use("snapdb.execute.explain.searches")  # only path searches need numba
 
 
 def explain(plan: ExplainPlan, context: ExecutionContext) -> Rows:
@@ -231,12 +238,18 @@ def _value_text(value: Any) -> str:
 def _query_nodes(context: ExecutionContext, query: BoundQuery, *, analyze: bool) -> tuple[PlanNode, ...]:
     """Return DuckDB's operator trees for a query, or none if DuckDB reports none. With `analyze`, run the query."""
     explain = "EXPLAIN (ANALYZE, FORMAT json) " if analyze else "EXPLAIN (FORMAT json) "
-    with context.bind_context.session(query) as session, context.watching(session, "running the query"):
-        ((_, text),) = session.wrap(explain, query.text, "", query.parameters)
+    with context.bind_context.opened_searches(query) as opened:
+        names = replace(query.names, sources={**query.names.sources, **opened}) if opened else query.names
+        with (
+            context.bind_context.session(replace(query, names=names)) as session,
+            context.watching(session, "running the query"),
+        ):
+            ((_, text),) = session.wrap(explain, query.text, "", query.parameters)
+        operators = searches.search_nodes(opened, analyze=analyze) if opened else ()
     nodes = json.loads(text)
     if isinstance(nodes, dict):
         nodes = nodes.get("operator", [])
-    return tuple(_query_node(node, analyze) for node in _inner(nodes))
+    return (*(_query_node(node, analyze) for node in _inner(nodes)), *operators)
 
 
 def _inner(nodes: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

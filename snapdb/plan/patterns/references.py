@@ -1,0 +1,154 @@
+"""References to variables in the expressions of a GRAPH_TABLE: where they are, and conditions split at AND."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from snapdb.errors import Span
+from snapdb.sql.lexer import Token, partners, scan
+from snapdb.sql.syntax import SqlFragment
+
+
+class Reference(NamedTuple):
+    """A reference to an element variable or a path variable in an expression."""
+
+    variable: str
+    """The case-folded name."""
+    column: Token | None
+    """The column or * after the dot, or None for the variable itself."""
+    first: int
+    """The index of the first token."""
+    last: int
+    """The index of the last token."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expression:
+    """The tokens of an expression in a pattern, and its references. Spans of tokens are relative to its text."""
+
+    fragment: SqlFragment
+    tokens: tuple[Token, ...]
+    references: tuple[Reference, ...]
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The case-folded names of the variables that it references."""
+        return frozenset(reference.variable for reference in self.references)
+
+    def span(self, first: int, last: int) -> Span:
+        """Return the span in the statement of a run of tokens."""
+        at = self.fragment.span.start
+        return Span(self.tokens[first].span.start + at, self.tokens[last].span.stop + at)
+
+    def span_of(self, variable: str) -> Span:
+        """Return the span of the first reference to a variable."""
+        reference = next(each for each in self.references if each.variable == variable)
+        return self.span(reference.first, reference.last)
+
+
+Condition = Expression
+"""A conjunct of a condition."""
+
+_VALUE_ENDS = frozenset((")", "]", "}"))
+
+
+def expression(fragment: SqlFragment, variables: Iterable[str]) -> Expression:
+    """Return an expression with its references to the given variables, whose names are case-folded.
+
+    >>> from snapdb.errors import Span
+    >>> text = "a.x + b.y AS a, count(e)"
+    >>> [(r.variable, r.column and r.column.text) for r in expression(SqlFragment(text, Span(0, 24)), "abe").references]
+    [('a', 'x'), ('b', 'y'), ('e', None)]
+    """
+    tokens = scan(fragment.text)
+    return Expression(fragment, tokens, tuple(_references(tokens, frozenset(variables))))
+
+
+def _references(tokens: Sequence[Token], variables: frozenset[str]) -> Iterator[Reference]:
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        if (
+            token.kind not in ("word", "quoted")
+            or token.identifier.lower() not in variables
+            or _is_other(tokens, index)
+        ):
+            index += 1
+            continue
+        last = index
+        column = None
+        if _text(tokens, index + 1) == "." and index + 2 < len(tokens):
+            column, last = tokens[index + 2], index + 2
+        yield Reference(token.identifier.lower(), column, index, last)
+        index = last + 1
+
+
+def _is_other(tokens: Sequence[Token], index: int) -> bool:
+    """Return whether a name is a column, an alias, a function or an argument's name instead of a variable."""
+    before, after = _text(tokens, index - 1) if index else "", _text(tokens, index + 1)
+    if before in (".", ":") or after == "(" or (after, _text(tokens, index + 2)) == (":", "="):
+        return True
+    if after == ".":
+        return False
+    previous = tokens[index - 1] if index else None
+    if previous is None:
+        return False
+    # After a value, with or without AS, a name is an alias.
+    return previous.word == "AS" or (
+        previous.kind in ("quoted", "string", "number", "parameter") or previous.text in _VALUE_ENDS
+    )
+
+
+def _text(tokens: Sequence[Token], index: int) -> str:
+    return tokens[index].text if 0 <= index < len(tokens) else ""
+
+
+def conjuncts(fragment: SqlFragment, variables: Iterable[str]) -> list[Condition]:
+    """Return the parts of a condition between ANDs outside brackets, or the whole condition.
+
+    >>> from snapdb.errors import Span
+    >>> text = "a.x BETWEEN 1 AND 2 AND (a.y > 1 OR b.z) AND CASE WHEN a.x AND a.y THEN true END"
+    >>> [part.fragment.text for part in conjuncts(SqlFragment(text, Span(0, len(text))), "ab")]
+    ['a.x BETWEEN 1 AND 2', '(a.y > 1 OR b.z)', 'CASE WHEN a.x AND a.y THEN true END']
+    """
+    tokens, names = scan(fragment.text), frozenset(variables)
+    at, first, conditions = fragment.span.start, 0, list[Condition]()
+    for end in (*_ands(tokens), len(tokens)):
+        start, stop = tokens[first].span.start, tokens[end - 1].span.stop
+        part = SqlFragment(fragment.text[start:stop], Span(start + at, stop + at))
+        conditions.append(expression(part, names))
+        first = end + 1
+    return conditions
+
+
+def _ands(tokens: Sequence[Token]) -> list[int]:
+    """Return the indexes of the ANDs at which a condition can be split."""
+    pairs, ends, cases, between, index = partners(tokens), list[int](), 0, 0, 0
+    while index < len(tokens):
+        match tokens[index].word:
+            case "OR" if not cases:
+                return []
+            case "SELECT" | "FROM" | "WITH":
+                return []
+            case "CASE":
+                cases += 1
+            case "END":
+                cases -= 1
+            case "BETWEEN" if not cases:
+                between += 1
+            case "AND" if not cases:
+                if between:
+                    between -= 1
+                elif 0 < index < len(tokens) - 1:
+                    ends.append(index)
+        index = pairs.get(index, index) + 1
+    return ends
+
+
+def qualifiers(tokens: Sequence[Token]) -> Iterator[tuple[str, int]]:
+    """Yield the names before a dot that are not qualified themselves, with the index of their token."""
+    for index, token in enumerate(tokens):
+        if token.kind in ("word", "quoted") and _text(tokens, index + 1) == "." and _text(tokens, index - 1) != ".":
+            yield token.identifier, index
