@@ -202,7 +202,7 @@ def question_quantifiers(tokens: Sequence[Token]) -> frozenset[int]:
     found: set[int] = set()
     for first, last in find_patterns(tokens):
         inside = tokens[first + 2 : last]
-        runs = list(_fragments(inside, partners(inside)))
+        runs = list(pattern_fragments(inside, partners(inside)))
         for index, token in enumerate(inside):
             if token.text == "?" and not any(run.first <= index < run.stop for run in runs):
                 found.add(first + 2 + index)
@@ -229,7 +229,7 @@ def parse_pattern(tokens: Sequence[Token], source: str) -> GraphTable:
         )
     folded = tuple(
         replace_kind(token, "PARAMETER") if token.kind == "parameter" else token
-        for token in fold(inside, _fragments, source)
+        for token in fold(inside, pattern_fragments, source)
     )
     (tree,) = trees(grammars.parse_tokens("patterns", folded, inside))
     return _table(tree, Span(tokens[0].span.start, tokens[-1].span.stop))
@@ -283,7 +283,7 @@ def replace_kind(token: Token, kind: str) -> Token:
 _ENDS = {"KEEP", "COLUMNS", "ONE"}
 
 
-def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+def pattern_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     """Yield the conditions, costs and columns, and the version of the graph."""
     closers = _closers(tokens, pairs)
     for index, token in enumerate(tokens):

@@ -26,6 +26,7 @@ CREATE SAMPLER train AS SAMPLE FROM early SEEDS (SELECT pid FROM person) AS pers
 CREATE TAG first;
 CREATE TASK nightly SCHEDULE EVERY INTERVAL '1 day' AS REFRESH SNAPSHOT early;
 """
+PATTERN = "SELECT * FROM GRAPH_TABLE ("
 SAMPLED = "SAMPLE FROM early SEEDS (SELECT pid FROM person) AS person "
 
 
@@ -99,6 +100,18 @@ def known() -> Iterator[DatabaseNames]:
         ("\\set expanded ", ["on", "off", "auto"]),
         (".mode ma", ["markdown"]),
         ("\\e SELECT * FROM pers", ["person"]),
+        ("SELECT * FROM gra", ["graph_table"]),
+        (PATTERN, ["early", "social"]),
+        (PATTERN + "early AT (TAG => ", ["'first'"]),
+        (PATTERN + "early MATCH (a:", ["person"]),
+        (PATTERN + "early MATCH (a IS person)-[e:", ["knows"]),
+        (PATTERN + "social MATCH (a IS ", ["person", "knows"]),
+        (PATTERN + "early MATCH (a:person)-[e:knows WHERE e.", ["a", "b", "ts", "e_id"]),
+        (PATTERN + "early MATCH (a:person)-[e:knows]->(b) ", ["COLUMNS", "KEEP", "ONE ROW PER", "WHERE"]),
+        (PATTERN + "early MATCH (a:person)-[e:knows]->(b) COLUMNS (", ["a", "e", "b"]),
+        (PATTERN + "early MATCH (a:person)-[e:knows]->(b) COLUMNS (path_l", ["path_length("]),
+        (PATTERN + "early MATCH ANY SHORTEST TRAIL TI", ["TIME RESPECTING"]),
+        (PATTERN + "early MATCH (a) COLUMNS (a.pid)) WHER", ["WHERE"]),
     ],
 )
 def test_what_may_follow_is_offered(known: DatabaseNames, text: str, offered: list[str]) -> None:

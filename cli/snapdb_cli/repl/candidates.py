@@ -8,6 +8,7 @@ from typing import NamedTuple
 from snapdb.sql.lexer import READS, Token
 from snapdb.sql_engine import text_literal
 from snapdb_cli.repl.grammar import Slot, Spot, slots
+from snapdb_cli.repl.patterns import pattern_candidates, pattern_spot
 from snapdb_cli.repl.words import (
     AFTER_TABLE,
     AFTER_VALUE,
@@ -155,6 +156,7 @@ def _tables(before: Sequence[Token], scope: _Scope) -> list[CandidateGroup]:
         _names("snapshot", known.snapshots),
         _names("system tables", facts),
         _functions(readers),
+        _words(("GRAPH_TABLE",), eager=False),
     ]
     if scope.snapshot:
         elements = known.elements_of.get(scope.snapshot, known.types)
@@ -311,6 +313,8 @@ _PLACES: tuple[tuple[str, _Names], ...] = (
 
 def candidates(spot: Spot, known: DatabaseNames) -> list[CandidateGroup]:
     """Return the candidates at the cursor, names before keywords. If no grammar matches, return query candidates."""
+    if (inside := pattern_spot(spot)) is not None:
+        return pattern_candidates(inside, known)
     explained = _unexplained(spot)
     if explained is not None:
         inner = candidates(explained, known)

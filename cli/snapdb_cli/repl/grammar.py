@@ -13,6 +13,7 @@ from snapdb.errors import ParseError
 from snapdb.sql.grammars import parser
 from snapdb.sql.lexer import OPENERS, Finder, Token, fold, parts, scan
 from snapdb.sql.parser import FAMILIES, load_family
+from snapdb.sql.patterns import pattern_fragments
 
 _Quote = Literal["", "'", '"']
 
@@ -180,18 +181,23 @@ class Slot(NamedTuple):
 @cache
 def _fragments() -> dict[str, Finder]:
     """Map the name of each grammar to the function that finds its SQL fragments."""
-    return {family: load_family(family).fragments for family in sorted(FAMILIES)}
+    return {family: load_family(family).fragments for family in sorted(FAMILIES)} | {"patterns": pattern_fragments}
 
 
 def slots(spot: Spot) -> list[Slot]:
     """Return the state of each grammar that accepts the statement so far, or nothing if none does."""
+    candidates = (slot_of(family, spot) for family in FAMILIES)
+    return [slot for slot in candidates if slot is not None]
+
+
+def slot_of(family: str, spot: Spot) -> Slot | None:
+    """Return the state of one grammar, or None if it does not accept the tokens so far."""
     # A placeholder word and the missing brackets complete the statement, so that its SQL fragments can be found.
     tail = f" {_HERE}{spot.closers}"
     start = spot.before[-1].span.stop if spot.before else 0
     shift = spot.before[0].span.start if spot.before else 0
     source = _written(spot.before, start - shift) + tail
-    candidates = (_slot(family, source, start - shift + 1) for family in _fragments())
-    return [slot for slot in candidates if slot is not None]
+    return _slot(family, source, start - shift + 1)
 
 
 def _written(tokens: Sequence[Token], length: int) -> str:
