@@ -11,6 +11,7 @@ import numpy as np
 from snapdb.arrays import Array, Bools, Float64s, Int64s
 from snapdb.errors import DataError
 from snapdb.kernels.paths.problem import ACCEPT, STATIC, PathEdges, Program
+from snapdb.paths.bindings import ordered_transitions
 from snapdb.paths.numbering import Numbering
 from snapdb.plan.searches import PathSearch, SearchStep, StepPart
 from snapdb.types import EdgeType, Relation
@@ -239,7 +240,7 @@ def _program(
     rows: dict[frozenset[int], int] = {}
     tests: list[Bools] = []
     starting = np.zeros(alive.size, np.bool_)
-    ordered = sorted(search.automaton.transitions, key=lambda t: t.state)
+    ordered = ordered_transitions(search)
     to, test = [], []
     for transition in ordered:
         inside = transition.to != ACCEPT and states[transition.to].place > 0

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from snapdb.arrays import Array, Bools, Int64s
 from snapdb.kernels.paths.problem import Paths
+from snapdb.paths.bindings import ordered_transitions
 from snapdb.paths.numbering import Numbering
 from snapdb.plan.searches import Output, PathSearch
 from snapdb.types import Column
@@ -165,7 +166,7 @@ class _Bound:
 
     def _node_mask(self, variable: str) -> Bools:
         own = {i for i, node in enumerate(self.search.nodes) if node.variable == variable}
-        binds = np.array([bool(own & set(t.nodes)) for t in ordered(self.search)], np.bool_)
+        binds = np.array([bool(own & set(t.nodes)) for t in ordered_transitions(self.search)], np.bool_)
         return binds[self.paths.transitions]
 
     def node(self, variable: str) -> Int64s:
@@ -184,7 +185,7 @@ class _Bound:
     def _edge_mask(self, variable: str) -> Bools:
         states = self.search.automaton.states
         own = [self.search.steps[state.step].variables[state.place] == variable for state in states]
-        binds = np.array([t.state < len(states) and own[t.state] for t in ordered(self.search)], np.bool_)
+        binds = np.array([t.state < len(states) and own[t.state] for t in ordered_transitions(self.search)], np.bool_)
         mask = binds[self.paths.transitions]
         return np.delete(mask, self.paths.ptr[:-1])  # no edge arrives at the first vertex
 
@@ -208,11 +209,6 @@ class _Bound:
         agrees = np.ones(self.count, np.bool_)
         agrees[differs] = False
         return agrees
-
-
-def ordered(search: PathSearch) -> list:  # type: ignore[type-arg]
-    """Return the transitions in the order of the automaton's arrays."""
-    return sorted(search.automaton.transitions, key=lambda transition: transition.state)
 
 
 def _first(count: int, of: Int64s, values: Array, mask: Bools) -> Int64s:

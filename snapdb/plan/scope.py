@@ -48,6 +48,9 @@ class SearchStream(Protocol):
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
+    def close(self) -> None:
+        """End the stream soon, because the remaining rows are not needed."""
+
 
 Searches = Callable[["BindContext", PathSearch], AbstractContextManager[SearchStream]]
 """Opens the rows of a path search."""
@@ -323,7 +326,9 @@ class BindContext:
         with self.opened_searches(bound) as opened:
             names = replace(bound.names, sources={**bound.names.sources, **opened}) if opened else bound.names
             with self.store.sql_engine.session(names, place) as session:
-                yield session
+                # DuckDB closes a result only after its stream has ended.
+                closing = tuple(rows.close for rows in opened.values())
+                yield replace(session, closing=closing) if closing else session
 
     @contextmanager
     def opened_searches(self, bound: BoundQuery) -> Iterator[Mapping[str, SearchStream]]:

@@ -337,6 +337,8 @@ class SqlSession:
     reach: Callable[[str, Parameters], None]
     attached: tuple[str, ...] | None = None
     """The statements that created the views, if the files of queries have to be fetched first, or None."""
+    closing: tuple[Callable[[], None], ...] = ()
+    """Called before a result is closed that was not read to its end."""
 
     def check_stopped(self) -> None:
         """Raise QueryError with code 'interrupted' after a stop request, which a later query would otherwise ignore."""
@@ -378,7 +380,7 @@ class SqlSession:
 
     def exact_reader(self, query: str, parameters: Parameters = None) -> Generator[pa.RecordBatch, None, None]:
         """Like `reader`, but lossless for DuckDB types that Arrow lacks (see `sql_engine.values`)."""
-        reader = None
+        reader, ended = None, False
         self.cursor.execute(f"SET SESSION {EXACT} = true")
         try:
             with self._reading("", query):
@@ -386,7 +388,10 @@ class SqlSession:
                 reader = relation.to_arrow_reader(100_000)
                 schema = marked(reader.schema, relation.types)
             yield from self._batches(query, reader, schema)
+            ended = True
         finally:
+            for close in () if ended else self.closing:
+                close()
             if reader is not None:
                 reader.close()  # an open reader blocks the session
             with suppress(duckdb.ConnectionException):  # the database was closed while the result was being read

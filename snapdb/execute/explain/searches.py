@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from snapdb.paths.search import SearchRows, method_of
+from snapdb.paths.methods import method_of
+from snapdb.paths.search import SearchRows
 from snapdb.plan.plan import PlanNode
 from snapdb.plan.scope import SearchStream
 from snapdb.plan.searches import PathSearch, SearchNode

@@ -73,11 +73,17 @@ def search_relation(
         _within(context, graph, path.prefix),
         outputs,
         equal,
-        sum(isinstance(item, Repeat) for item in path.items) > 1,
+        _is_ambiguous(patterns, path),
         (),
         graph.counts,
     )
     return SearchRelation(context, patterns, path, search, parts.rest)
+
+
+def _is_ambiguous(patterns: Patterns, path: BoundPath) -> bool:
+    """Return whether several runs of the automaton can bind the same elements: two parts without names repeat."""
+    repeated = [item for item in path.items if isinstance(item, Repeat)]
+    return sum(not any(patterns.variable(s.variable).named for s in item.steps) for item in repeated) > 1
 
 
 def _is_end(path: BoundPath, variable: str) -> bool:
