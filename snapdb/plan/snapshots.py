@@ -15,6 +15,7 @@ from snapdb.plan.queries import BoundQuery, written
 from snapdb.plan.scope import INTEGERS, BindContext
 from snapdb.plan.times import LAST, spelled
 from snapdb.sql.lexer import scan
+from snapdb.sql.patterns import find_patterns
 from snapdb.sql.queries import bare_ats
 from snapdb.sql.snapshots import CreateSnapshot, RefreshSnapshot
 from snapdb.sql.syntax import Name, SqlFragment, TimeBound, WindowBound
@@ -245,6 +246,13 @@ def _filters(
     context: BindContext, graph: PropertyGraph, tables: Mapping[str, Table], where: SqlFragment
 ) -> tuple[Filter, ...]:
     """Split a condition into parts, each of which names columns of a single element."""
+    tokens = scan(where.text)
+    for first, last in find_patterns(tokens):
+        raise BindError(
+            "a subquery is not supported here, and GRAPH_TABLE is one; load its result as a column",
+            span=Span(where.span.start + tokens[first].span.start, where.span.start + tokens[last].span.stop),
+            code="subquery-here",
+        )
     shapes = _element_shapes(graph, tables)
     query = written(where, shapes, replacements=[(span, '"at"') for span in bare_ats(where.text)])
     with context.session(query) as session:

@@ -321,9 +321,22 @@ def _graph(mistake: Mistake) -> str:
     return ""
 
 
+def _pattern(mistake: Mistake) -> str:
+    """Correct Cypher's notation in a pattern of GRAPH_TABLE."""
+    if not mistake.accepted & {"MATCH", "COLUMNS", "COST"} or "GRAPH_TABLE" in mistake.accepted:
+        return ""
+    if mistake.word() == "{" and "COST" in mistake.accepted:
+        return f"a condition, as in (a:label WHERE a.{mistake.text(1)} = {mistake.text(3)})"
+    if mistake.word() == "*" and "COST" in mistake.accepted:
+        return "the quantifier after the edge: -[e:label]->{1,3}"
+    if mistake.word() == "RETURN":
+        return "COLUMNS (a.column, …)"
+    return ""
+
+
 _RULES: tuple[Callable[[Mistake], str], ...] = (
     *(_event_time, _of, _at, _sample, _sample_from, _value, _seeds, _fanout, _quotes, _written, _maintained),
-    *(_created, _graph),
+    *(_created, _graph, _pattern),
     _parentheses,
 )
 """The rules in the order in which they are tried. `_parentheses` is last because it is the least specific."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from snapdb.errors import ParseError, SnapdbError, Span
 from snapdb.on_first_use import module_on_first_use
 from snapdb.sql.lexer import StatementTokens, Token, fold, parts, says
-from snapdb.sql.patterns import find_patterns, parse_pattern
+from snapdb.sql.patterns import find_patterns, parse_pattern, without_quantifiers
 from snapdb.sql.queries import LEADING, Query, check_query, describes_ours, find_travels
 from snapdb.sql.syntax import Family, Leaf, Place, Reader, SqlFragment, Statement, span_of, trees
 from snapdb.sql.unsupported import (
@@ -187,6 +187,7 @@ def _statements(text: str) -> tuple[Statement, ...]:
 
 
 def _statement(part: StatementTokens, text: str) -> Statement:
+    part = part._replace(tokens=without_quantifiers(part.tokens))
     family = _family_of(part.tokens)
     refuse_mixed(part.tokens)
     find_travels(part.tokens, text)  # raises AT errors with the whole text, before a fragment is rewritten

@@ -209,6 +209,14 @@ def question_quantifiers(tokens: Sequence[Token]) -> frozenset[int]:
     return frozenset(found)
 
 
+def without_quantifiers(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+    """Return the tokens of a statement with each ? that is a quantifier as a symbol instead of a parameter."""
+    if not any(token.text == "?" for token in tokens):
+        return tokens
+    found = question_quantifiers(tokens)
+    return tuple(token._replace(kind="mark") if i in found else token for i, token in enumerate(tokens))
+
+
 def parse_pattern(tokens: Sequence[Token], source: str) -> GraphTable:
     """Parse a GRAPH_TABLE (…). Spans refer to `source`.
 

@@ -134,7 +134,7 @@ def selected(
     labels, out = _new_labels(256), new_paths(256, 1024)
     cursor = np.zeros(_CURSOR, np.int64)
     cursor[_COUNT] = -1
-    targets, most = _count_targets(program), min(most_labels, 2**31 - 2)
+    targets, most = _open_targets(problem, sources), min(most_labels, 2**31 - 2)
     while True:
         status = _search(problem, sources, targets, stop, most, labels, index, out, cursor)
         paths, need = int(cursor[_PATHS]), int(cursor[_NEED])
@@ -187,6 +187,74 @@ def _count_targets(program: Program) -> int:
     return int(np.count_nonzero(targets))
 
 
+def _open_targets(problem: _Problem, sources: Int64s) -> Int64s:
+    """The number of targets of each source that can have a path. The search of a source ends once they have enough."""
+    program, nodes = problem.program, problem.program.tests.shape[1]
+    if problem.limits.mode == WALK:  # a search under WALK ends anyway
+        return np.full(sources.size, _count_targets(program))
+    counts, size = np.empty(sources.size, np.int64), program.base.size * nodes
+    _count_reached(
+        problem.edges,
+        program,
+        problem.limits,
+        sources,
+        np.full(size, -1, np.int32),
+        np.empty(size, np.int64),
+        np.full(nodes, -1, np.int32),
+        counts,
+    )
+    return counts
+
+
+# Breadth-first search over (state, node) without modes and times: an upper bound of what paths reach. Each source has
+# its own stamp, so that the marks do not have to be reset.
+@kernel
+def _count_reached(
+    edges: PathEdges,
+    program: Program,
+    limits: Limits,
+    sources: Int64s,
+    stamps: Int32s,
+    queue: Int64s,
+    met: Int32s,
+    counts: Int64s,
+) -> None:
+    """Set the number of targets that walks from each source reach. ACYCLIC paths do not return to their source."""
+    states, nodes = program.base.size, program.tests.shape[1]
+    for number in range(sources.size):
+        source, count = sources[number], np.int64(0)
+        head, tail = np.int64(0), np.int64(0)
+        for taken in range(program.first[states], program.first[states + 1]):
+            if not passes(program, taken, source):
+                continue
+            if program.to[taken] != ACCEPT:
+                slot = np.int64(program.to[taken]) * nodes + source
+                if stamps[slot] != number:
+                    stamps[slot], queue[tail] = number, slot
+                    tail += 1
+            elif limits.least == 0 and met[source] != number:
+                met[source] = number
+                count += 1
+        while head < tail:
+            state, node = queue[head] // nodes, queue[head] % nodes
+            head += 1
+            row = program.base[state] + node
+            for position in range(edges.indptr[row], edges.indptr[row + 1]):
+                arrived = np.int64(edges.neighbor[position])
+                for taken in range(program.first[state], program.first[state + 1]):
+                    if not passes(program, taken, arrived):
+                        continue
+                    if program.to[taken] != ACCEPT:
+                        slot = np.int64(program.to[taken]) * nodes + arrived
+                        if stamps[slot] != number:
+                            stamps[slot], queue[tail] = number, slot
+                            tail += 1
+                    elif met[arrived] != number and not (limits.mode == ACYCLIC and arrived == source):
+                        met[arrived] = number
+                        count += 1
+        counts[number] = count
+
+
 # Label correcting by a best-first search (Martins' algorithm for several criteria), by a queue for LENGTH and by a
 # binary heap otherwise. Under WALK a label is useless if `count` labels of its state and node dominate it, because each
 # of its completions is then a completion of them, with a value that is not greater. For groups the value must be less,
@@ -197,7 +265,7 @@ def _count_targets(program: Program) -> int:
 def _search(  # noqa: PLR0912, PLR0915 -- one loop, whose cases share the state of the search
     problem: _Problem,
     sources: Int64s,
-    targets: int,
+    targets: Int64s,
     stop: Array,
     most_labels: int,
     labels: _Labels,
@@ -223,7 +291,7 @@ def _search(  # noqa: PLR0912, PLR0915 -- one loop, whose cases share the state 
                 cursor[_NEED] = end - begin + 1
                 return _GROW
             cursor[_COUNT] = cursor[_QUEUED] = cursor[_ACCEPTED] = 0
-            cursor[_OPEN], cursor[_CLOSING] = targets, STATIC
+            cursor[_OPEN], cursor[_CLOSING] = targets[cursor[_SOURCE]], STATIC
             for taken in range(begin, end):
                 if passes(program, taken, sources[cursor[_SOURCE]]):
                     _start(labels, cursor[_COUNT], sources[cursor[_SOURCE]], taken, selection.by)

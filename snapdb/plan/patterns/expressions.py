@@ -9,7 +9,7 @@ from snapdb.errors import BindError, Span
 from snapdb.plan.patterns.access import Access, all_columns, ends, identity, labelled, missing, same
 from snapdb.plan.patterns.graphs import ElementType
 from snapdb.plan.patterns.paths import Patterns, Variable, unknown_variable
-from snapdb.plan.patterns.references import Expression, Reference, qualifiers
+from snapdb.plan.patterns.references import Expression, Reference, bare_names, qualifiers
 from snapdb.plan.patterns.references import expression as read_expression
 from snapdb.plan.queries import BoundQuery
 from snapdb.plan.scope import BindContext
@@ -94,7 +94,7 @@ class Rewriter:
             if (alias := self._alias(expression, first, last, done)) is not None:
                 stop = tokens[last].span.stop
                 replacements.append((Span(stop, stop), f" AS {quote(alias)}"))
-        self._check_qualifiers(expression)
+        self._check_names(expression, done, selected=selected)
         return self.context.bind_query(expression.fragment, replacements=_joined(replacements))
 
     def _reference(self, expression: Expression, reference: Reference, starred: bool) -> str:
@@ -168,7 +168,7 @@ class Rewriter:
             case "LABELS" if len(arguments) == 1 and self._refers(arguments):
                 message = "LABELS is not supported; write IS LABELED, or ELEMENT_ID, which contains the type"
                 raise BindError(message, span=expression.span(index, last), code="unknown-function")
-        return self._aggregated(expression, index, last)
+        return self._aggregated(expression, index, _clauses_end(tokens, pairs, last))
 
     def _of_path(self, expression: Expression, index: int) -> str:
         tokens = expression.tokens
@@ -307,17 +307,69 @@ class Rewriter:
         start = expression.fragment.text[tokens[first].span.start : tokens[last].span.stop]
         return " ".join(start.split()).lower() if tokens[first].kind == "word" else " ".join(start.split())
 
-    def _check_qualifiers(self, expression: Expression) -> None:
-        """Raise BindError for a name before a dot that is neither a variable nor a table."""
-        if any(token.word in ("SELECT", "FROM") for token in expression.tokens):
+    def _check_names(self, expression: Expression, done: set[int], *, selected: bool) -> None:
+        """Raise BindError for a name that is neither a variable nor a table, a column without its variable, or an
+        aggregate over matches.
+
+        Args:
+            expression: The expression. One with a subquery is not checked, because its names can be columns of tables.
+            done: The indexes of tokens that were replaced.
+            selected: Whether it is the list of COLUMNS.
+        """
+        tokens = expression.tokens
+        if any(token.word in ("SELECT", "FROM") for token in tokens):
             return
-        for name, index in qualifiers(expression.tokens):
-            folded = name.lower()
-            if folded in self.patterns.variables or folded in self.paths:
+        for name, index in qualifiers(tokens):
+            known = name.lower() in self.patterns.variables or name.lower() in self.paths
+            if not known and _text(tokens, index + 3) != "(" and self.context.catalog.kind_of(name) is None:
+                raise unknown_variable(self.patterns, name, expression.span(index, index))
+        for name, index in bare_names(tokens):
+            if index not in done and (variable := self._with_property(name)) is not None:
+                raise self._unqualified(variable, name, expression.span(index, index))
+        if selected:
+            self._check_aggregates(expression, done)
+
+    def _with_property(self, name: str) -> Variable | None:
+        """Return the first variable whose types have a property with this name, or None."""
+        variables = self.patterns.variables.values()
+        return next((v for v in variables if not missing(name, labelled_types(self.patterns, v))), None)
+
+    def _unqualified(self, variable: Variable, name: str, span: Span) -> BindError:
+        if variable.named:
+            way = f"write {variable.name}.{name}"
+        else:
+            letter = "v" if variable.kind == "vertex" else "e"
+            way = f"declare a variable for the element, and write {letter}.{name}"
+        return BindError(
+            f'column "{name}" must follow its variable in a pattern; {way}', span=span, code="unknown-variable"
+        )
+
+    def _check_aggregates(self, expression: Expression, done: set[int]) -> None:
+        """Raise BindError for an aggregate in COLUMNS that does not refer to a group variable."""
+        tokens, pairs = expression.tokens, partners(expression.tokens)
+        for index, token in enumerate(tokens):
+            if token.kind != "word" or index in done or index + 1 not in pairs or _text(tokens, index + 1) != "(":
                 continue
-            if _text(expression.tokens, index + 3) == "(" or self.context.catalog.kind_of(name) is not None:
+            if token.text.lower() not in self.context.store.sql_engine.aggregates():
                 continue
-            raise unknown_variable(self.patterns, name, expression.span(index, index))
+            if "OVER" not in {t.word for t in tokens[pairs[index + 1] + 1 : pairs[index + 1] + 8]}:
+                raise BindError(
+                    f"COLUMNS returns one row per match, and {token.text} needs a variable of a quantified part; "
+                    f"aggregate over the matches outside: SELECT {token.text}(…) FROM GRAPH_TABLE (…)",
+                    span=expression.span(index, pairs[index + 1]),
+                    code="pattern-variable",
+                )
+
+
+def _clauses_end(tokens: Sequence[Token], pairs: Mapping[int, int], last: int) -> int:
+    """Return the index of the last token of a call with the FILTER (…) and WITHIN GROUP (…) after it."""
+    while True:
+        opened = last + (2 if says(tokens, last + 1, "FILTER", "(") else 3)
+        if opened not in pairs or not (
+            says(tokens, last + 1, "FILTER", "(") or says(tokens, last + 1, "WITHIN", "GROUP", "(")
+        ):
+            return last
+        last = pairs[opened]
 
 
 def labelled_types(patterns: Patterns, variable: Variable) -> dict[str, ElementType]:
@@ -367,4 +419,6 @@ def _plural(kind: str) -> str:
 
 
 def _aggregated(name: str, reference: Reference) -> str:
-    return f"count({name})" if reference.column is None else f"sum({name}.{reference.column.text})"
+    if reference.column is None or reference.column.text == "*":
+        return f"count({name})"
+    return f"max({name}.{reference.column.text})"

@@ -363,5 +363,6 @@ def _with(item: Item, own: dict[str, list[Condition]]) -> Item:
 def unknown_variable(patterns: Patterns, name: str, span: Span) -> BindError:
     """Return the error for a variable that no pattern declares."""
     known = [v.name for v in patterns.variables.values() if v.named]
-    hint = did_you_mean(name, known) or (f"; the patterns declare {', '.join(known)}" if known else "; declare it")
+    declared = f"the patterns declare {', '.join(known)}" if known else "the patterns declare none"
+    hint = did_you_mean(name, known) or f"; {declared}, and cannot refer to other items of FROM"
     return BindError(f'variable "{name}" does not exist{hint}', span=span, code="unknown-variable")

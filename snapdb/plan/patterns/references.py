@@ -147,6 +147,21 @@ def _ands(tokens: Sequence[Token]) -> list[int]:
     return ends
 
 
+def bare_names(tokens: Sequence[Token]) -> Iterator[tuple[str, int]]:
+    """Yield the names that can be columns without a qualifier, with the index of their token.
+
+    >>> [name for name, _ in bare_names(scan("a.x > lower(y) AND z = DATE '2026-01-01' AND CAST(w AS date) IS NULL"))]
+    ['AND', 'z', 'AND', 'w', 'NULL']
+    """
+    for index, token in enumerate(tokens):
+        if token.kind not in ("word", "quoted") or _is_other(tokens, index) or _text(tokens, index + 1) == ".":
+            continue
+        follows = tokens[index + 1].kind if index + 1 < len(tokens) else ""
+        # A word before a string is a typed literal, such as DATE '…'. A word after a colon is a type.
+        if follows != "string":
+            yield token.identifier, index
+
+
 def qualifiers(tokens: Sequence[Token]) -> Iterator[tuple[str, int]]:
     """Yield the names before a dot that are not qualified themselves, with the index of their token."""
     for index, token in enumerate(tokens):

@@ -15,6 +15,7 @@ from snapdb.plan.patterns.references import Condition, Expression, expression
 from snapdb.plan.queries import BoundQuery, compose
 from snapdb.plan.scope import BindContext
 from snapdb.plan.searches import Output, PathSearch
+from snapdb.sql.lexer import partners
 from snapdb.sql.syntax import SqlFragment
 from snapdb.sql_engine import Names, no_rows, quote, text_literal
 from snapdb.types import Column
@@ -258,7 +259,7 @@ class SearchRelation:
             replacements.append((place, value))
         words = {token.word for token in inner.tokens}
         if inner.tokens[0].text.lower() in _ORDERED and not words & {"ORDER", "DISTINCT"}:
-            end = inner.tokens[-1].span.start
+            end = inner.tokens[partners(inner.tokens)[1]].span.start
             replacements.append((Span(end, end), f" ORDER BY {quote('list')}.place"))
         return self.context.bind_query(fragment, replacements=replacements)
 
