@@ -209,7 +209,7 @@ def _open_targets(problem: _Problem, sources: Int64s) -> Int64s:
 # Breadth-first search over (state, node) without modes and times: an upper bound of what paths reach. Each source has
 # its own stamp, so that the marks do not have to be reset.
 @kernel
-def _count_reached(
+def _count_reached(  # noqa: PLR0912 -- one loop over two kinds of continuations
     edges: PathEdges,
     program: Program,
     limits: Limits,
