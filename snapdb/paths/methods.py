@@ -108,8 +108,6 @@ def _kernel(method: Method, search: PathSearch, arrays: SearchArrays, limits: Li
 
 def _tails(arrays: SearchArrays) -> Int64s:
     """Return [edges] the node in whose row each edge is."""
-    if arrays.tail is not None:
-        return arrays.tail
     counts = np.diff(arrays.edges.indptr)
     return np.repeat(np.arange(counts.size, dtype=np.int64), counts)
 

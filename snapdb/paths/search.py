@@ -49,6 +49,11 @@ class SearchRows:
         if self._groups is not None:
             self._groups.closing.set()
 
+    def release(self) -> None:
+        """Free the arrays of the search, and let go of the database."""
+        self._arrays = self._groups = None
+        del self.numbering
+
     def __arrow_c_schema__(self) -> object:
         return self.schema.__arrow_c_schema__()
 
@@ -81,15 +86,17 @@ def opened_search(
     context: BuildContext, bind_context: BindContext, search: PathSearch, threads: int | None
 ) -> Iterator[SearchRows]:
     """Open the rows of a path search. The files of its snapshot are kept during the block."""
+    with context.store.sql_engine.session() as session:
+        schema = session.table(no_rows(search.columns)).schema
     opened = None
     if search.snapshot is not None:
         opened = open_snapshot(context.store.catalog_db, search.snapshot, lambda element: False)
+    numbering = Numbering(context, bind_context, search, opened)
+    rows = SearchRows(numbering, search, schema, threads or os.cpu_count() or 1)
     try:
-        with context.store.sql_engine.session() as session:
-            schema = session.table(no_rows(search.columns)).schema
-        yield SearchRows(
-            Numbering(context, bind_context, search, opened), search, schema, threads or os.cpu_count() or 1
-        )
+        yield rows
     finally:
+        # DuckDB holds the rows, which hold the engine, and Python's garbage collector does not see through DuckDB.
+        rows.release()
         if opened is not None:
             opened.lease.release()

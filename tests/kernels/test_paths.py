@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from snapdb.kernels.paths.problem import ACCEPT, ACYCLIC, SIMPLE, STATIC, TRAIL, WALK, Limits, PathEdges, Paths, Program
-from tests.support.inside.kernels import Selection, earliest, selected, shortest, walks
+from tests.support.inside.kernels import Selection, earliest, edge_rows, selected, shortest, walks
 from tests.support.thoroughness import examples
 
 _MOST_PATHS = 3000
@@ -409,3 +409,21 @@ def test_earliest_arrivals_over_many_edges(clock: int) -> None:
     ends = [sorted(zip(each.source, each.nodes[each.ptr[1:] - 1], strict=True)) for each in (paths, expected)]
     assert ends[0] == ends[1]
     assert len(ends[0]) > 100
+
+
+@pytest.mark.parametrize(("nodes", "count", "hub"), [(1, 0, 0), (1, 900, 0), (5, 40, 0), (200, 3000, 1500)])
+@pytest.mark.parametrize("timed", [False, True])
+def test_edges_in_rows_are_sorted_by_time_identity_and_node(nodes: int, count: int, hub: int, timed: bool) -> None:
+    draw = np.random.default_rng(nodes + count)
+    tail, head = draw.integers(0, nodes, (2, count))
+    tail[:hub] = nodes // 2
+    edge, cost = draw.integers(0, max(count // 2, 1), count), draw.random(count)
+    time = draw.integers(-3, 4, count) if timed else np.empty(0, np.int64)
+    indptr, *columns = edge_rows(tail, head, edge, time, cost, nodes)
+    rows = sorted(zip(tail, time if timed else edge, edge, head, cost, strict=True))
+    assert [tuple(row) for row in zip(columns[1], columns[0], strict=True)] == [(row[2], row[3]) for row in rows]
+    assert columns[2].tolist() == ([row[1] for row in rows] if timed else [])
+    same = {(row[0], row[2], row[3]) for row in rows}
+    if len(same) == count:  # equal edges may be in any order
+        assert columns[3].tolist() == [row[4] for row in rows]
+    assert indptr.tolist() == [int(np.count_nonzero(tail < node)) for node in range(nodes + 1)]
