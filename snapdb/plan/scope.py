@@ -22,7 +22,8 @@ from snapdb.plan.queries import BoundQuery, Parameters, explain_refusal, written
 from snapdb.plan.searches import PathSearch
 from snapdb.plan.times import LAST
 from snapdb.sql.lexer import Token, scan
-from snapdb.sql.patterns import PatternPlace, find_patterns, parse_pattern, question_quantifiers
+from snapdb.sql.pattern_tokens import PatternPlace, find_patterns, question_quantifiers
+from snapdb.sql.patterns import parse_pattern
 from snapdb.sql.queries import TimeTravel, bare_ats, find_counts, find_travels, first_row
 from snapdb.sql.syntax import SqlFragment, VersionBound
 from snapdb.sql.task_bodies import WORDS_BEFORE_FILES

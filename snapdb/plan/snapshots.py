@@ -15,7 +15,7 @@ from snapdb.plan.queries import BoundQuery, written
 from snapdb.plan.scope import INTEGERS, BindContext
 from snapdb.plan.times import LAST, spelled
 from snapdb.sql.lexer import scan
-from snapdb.sql.patterns import find_patterns
+from snapdb.sql.pattern_tokens import find_patterns
 from snapdb.sql.queries import bare_ats
 from snapdb.sql.snapshots import CreateSnapshot, RefreshSnapshot
 from snapdb.sql.syntax import Name, SqlFragment, TimeBound, WindowBound

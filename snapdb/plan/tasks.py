@@ -11,7 +11,7 @@ from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.scope import BindContext
 from snapdb.plan.times import microseconds
 from snapdb.sql.lexer import Rewritten, rewrite, scan
-from snapdb.sql.patterns import find_patterns
+from snapdb.sql.pattern_tokens import find_patterns
 from snapdb.sql.queries import bare_ats, time_travels
 from snapdb.sql.syntax import SqlFragment
 from snapdb.sql.task_bodies import PLACEHOLDERS, changed_graphs, filled, named_paths

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from snapdb.errors import ParseError, SnapdbError, Span
 from snapdb.on_first_use import module_on_first_use
 from snapdb.sql.lexer import StatementTokens, Token, fold, parts, says
-from snapdb.sql.patterns import find_patterns, parse_pattern, without_quantifiers
+from snapdb.sql.pattern_tokens import find_patterns, without_quantifiers
+from snapdb.sql.patterns import parse_pattern
 from snapdb.sql.queries import LEADING, Query, check_query, describes_ours, find_travels
 from snapdb.sql.syntax import Family, Leaf, Place, Reader, SqlFragment, Statement, span_of, trees
 from snapdb.sql.unsupported import (

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from snapdb.errors import ParseError, Span
 from snapdb.sql.lexer import READS, Token, partners, says, scan, tokens
-from snapdb.sql.patterns import question_quantifiers
+from snapdb.sql.pattern_tokens import question_quantifiers
 from snapdb.sql.syntax import BOUNDS, SqlFragment, Statement, VersionBound, version_bound
 from snapdb.sql.unsupported import described_tag, unsupported
 

@@ -13,7 +13,7 @@ from snapdb.errors import ParseError
 from snapdb.sql.grammars import parser
 from snapdb.sql.lexer import OPENERS, Finder, Token, fold, parts, scan
 from snapdb.sql.parser import FAMILIES, load_family
-from snapdb.sql.patterns import pattern_fragments
+from snapdb.sql.pattern_tokens import pattern_fragments
 
 _Quote = Literal["", "'", '"']
 

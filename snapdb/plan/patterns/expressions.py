@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from snapdb.errors import BindError, Span
 from snapdb.plan.patterns.access import Access, all_columns, ends, identity, labelled, missing, same
-from snapdb.plan.patterns.graphs import ElementType
-from snapdb.plan.patterns.paths import Patterns, Variable, unknown_variable
-from snapdb.plan.patterns.references import Expression, Reference, bare_names, qualifiers
+from snapdb.plan.patterns.checks import check_aggregates, check_names, no_property, unknown_variable
+from snapdb.plan.patterns.paths import Patterns
+from snapdb.plan.patterns.references import Expression, Reference
 from snapdb.plan.patterns.references import expression as read_expression
 from snapdb.plan.queries import BoundQuery
 from snapdb.plan.scope import BindContext
@@ -94,7 +94,9 @@ class Rewriter:
             if (alias := self._alias(expression, first, last, done)) is not None:
                 stop = tokens[last].span.stop
                 replacements.append((Span(stop, stop), f" AS {quote(alias)}"))
-        self._check_names(expression, done, selected=selected)
+        check_names(self.context, self.patterns, expression, done)
+        if selected:
+            check_aggregates(self.context, expression, done)
         return self.context.bind_query(expression.fragment, replacements=_joined(replacements))
 
     def _reference(self, expression: Expression, reference: Reference, starred: bool) -> str:
@@ -112,7 +114,7 @@ class Rewriter:
         if reference.column is None:
             raise BindError(
                 f"{variable.name} is {'a vertex' if access.kind == 'vertex' else 'an edge'}, not a value; write a "
-                f"column such as {variable.name}.{all_columns(labelled_types(self.patterns, variable))[0]}, or "
+                f"column such as {variable.name}.{all_columns(self.patterns.labelled_types(variable))[0]}, or "
                 f"ELEMENT_ID({variable.name})",
                 span=span,
                 code="pattern-variable",
@@ -122,7 +124,7 @@ class Rewriter:
         column = reference.column.identifier
         if not missing(column, access.types):
             return access.column(column)
-        types = labelled_types(self.patterns, variable)
+        types = self.patterns.labelled_types(variable)
         if (typed := next((c for t in types.values() if (c := t.column(column)) is not None), None)) is None:
             span = expression.span(reference.last, reference.last)
             raise no_property(variable.name, column, types, span)
@@ -307,59 +309,6 @@ class Rewriter:
         start = expression.fragment.text[tokens[first].span.start : tokens[last].span.stop]
         return " ".join(start.split()).lower() if tokens[first].kind == "word" else " ".join(start.split())
 
-    def _check_names(self, expression: Expression, done: set[int], *, selected: bool) -> None:
-        """Raise BindError for a name that is neither a variable nor a table, a column without its variable, or an
-        aggregate over matches.
-
-        Args:
-            expression: The expression. One with a subquery is not checked, because its names can be columns of tables.
-            done: The indexes of tokens that were replaced.
-            selected: Whether it is the list of COLUMNS.
-        """
-        tokens = expression.tokens
-        if any(token.word in ("SELECT", "FROM") for token in tokens):
-            return
-        for name, index in qualifiers(tokens):
-            known = name.lower() in self.patterns.variables or name.lower() in self.paths
-            if not known and _text(tokens, index + 3) != "(" and self.context.catalog.kind_of(name) is None:
-                raise unknown_variable(self.patterns, name, expression.span(index, index))
-        for name, index in bare_names(tokens):
-            if index not in done and (variable := self._with_property(name)) is not None:
-                raise self._unqualified(variable, name, expression.span(index, index))
-        if selected:
-            self._check_aggregates(expression, done)
-
-    def _with_property(self, name: str) -> Variable | None:
-        """Return the first variable whose types have a property with this name, or None."""
-        variables = self.patterns.variables.values()
-        return next((v for v in variables if not missing(name, labelled_types(self.patterns, v))), None)
-
-    def _unqualified(self, variable: Variable, name: str, span: Span) -> BindError:
-        if variable.named:
-            way = f"write {variable.name}.{name}"
-        else:
-            letter = "v" if variable.kind == "vertex" else "e"
-            way = f"declare a variable for the element, and write {letter}.{name}"
-        return BindError(
-            f'column "{name}" must follow its variable in a pattern; {way}', span=span, code="unknown-variable"
-        )
-
-    def _check_aggregates(self, expression: Expression, done: set[int]) -> None:
-        """Raise BindError for an aggregate in COLUMNS that does not refer to a group variable."""
-        tokens, pairs = expression.tokens, partners(expression.tokens)
-        for index, token in enumerate(tokens):
-            if token.kind != "word" or index in done or index + 1 not in pairs or _text(tokens, index + 1) != "(":
-                continue
-            if token.text.lower() not in self.context.store.sql_engine.aggregates():
-                continue
-            if "OVER" not in {t.word for t in tokens[pairs[index + 1] + 1 : pairs[index + 1] + 8]}:
-                raise BindError(
-                    f"COLUMNS returns one row per match, and {token.text} needs a variable of a quantified part; "
-                    f"aggregate over the matches outside: SELECT {token.text}(…) FROM GRAPH_TABLE (…)",
-                    span=expression.span(index, pairs[index + 1]),
-                    code="pattern-variable",
-                )
-
 
 def _clauses_end(tokens: Sequence[Token], pairs: Mapping[int, int], last: int) -> int:
     """Return the index of the last token of a call with the FILTER (…) and WITHIN GROUP (…) after it."""
@@ -370,20 +319,6 @@ def _clauses_end(tokens: Sequence[Token], pairs: Mapping[int, int], last: int) -
         ):
             return last
         last = pairs[opened]
-
-
-def labelled_types(patterns: Patterns, variable: Variable) -> dict[str, ElementType]:
-    """Return the types that satisfy a variable's labels, whether or not they fit the edges beside it."""
-    known = patterns.graph.of_kind(variable.kind)
-    return {name: known[name] for name in variable.labelled or variable.types}
-
-
-def no_property(variable: str, column: str, types: Mapping[str, ElementType], span: Span) -> BindError:
-    """Return the error for a property that no type of a variable has."""
-    known = all_columns(types)
-    names = ", ".join(element.name for element in types.values())
-    hint = did_you_mean(column, known) or f"; the properties are {', '.join(known[:12])}"
-    return BindError(f'{variable} ({names}) has no property "{column}"{hint}', span=span, code="unknown-property")
 
 
 def _text(tokens: Sequence[Token], index: int) -> str:

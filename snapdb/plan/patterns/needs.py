@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from snapdb.plan.patterns.access import all_columns
-from snapdb.plan.patterns.expressions import labelled_types
 from snapdb.plan.patterns.paths import Patterns
 from snapdb.plan.patterns.references import Expression
 from snapdb.plan.patterns.rows import PerElement
@@ -51,7 +50,7 @@ def _columns(patterns: Patterns, expressions: Sequence[Expression]) -> dict[str,
             if reference.column is None:
                 continue
             variable = patterns.variables[reference.variable]
-            types = labelled_types(patterns, variable)
+            types = patterns.labelled_types(variable)
             starred = reference.column.text == "*"
             columns = all_columns(types) if starred else [reference.column.identifier]
             needed.setdefault(reference.variable, {}).update(dict.fromkeys(c.lower() for c in columns))

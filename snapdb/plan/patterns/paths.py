@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from snapdb.errors import BindError, Span
-from snapdb.plan.patterns.graphs import Kind, PatternGraph
+from snapdb.plan.patterns.graphs import ElementType, Kind, PatternGraph
 from snapdb.plan.patterns.references import Condition, conjuncts
 from snapdb.sql.patterns import Direction, ElementPattern, GraphTable, Group, Part, PathPattern, Prefix, Quantifier
 from snapdb.sql.syntax import Name, SqlFragment
-from snapdb.types.text import did_you_mean
 
 Depth: TypeAlias = Literal["singleton", "optional", "group"]
 """How many elements a match binds to a variable: one, at most one, or a list."""
@@ -119,6 +118,15 @@ class Patterns:
 
     def variable(self, name: str) -> Variable:
         return self.variables[name]
+
+    def labelled_types(self, variable: Variable) -> dict[str, ElementType]:
+        """Return the types that satisfy a variable's labels, whether or not they fit the edges beside it."""
+        known = self.graph.of_kind(variable.kind)
+        return {name: known[name] for name in variable.labelled or variable.types}
+
+    def path_names(self) -> set[str]:
+        """Return the case-folded names of the path variables."""
+        return {path.variable.text.lower() for path in self.paths if path.variable is not None}
 
     def anonymous(self, kind: Kind, depth: Depth) -> str:
         """Declare an anonymous element, and return its name."""
@@ -358,11 +366,3 @@ def _with(item: Item, own: dict[str, list[Condition]]) -> Item:
     if isinstance(item, Repeat):
         return item
     return replace(item, conditions=(*item.conditions, *own.get(item.variable, ())))
-
-
-def unknown_variable(patterns: Patterns, name: str, span: Span) -> BindError:
-    """Return the error for a variable that no pattern declares."""
-    known = [v.name for v in patterns.variables.values() if v.named]
-    declared = f"the patterns declare {', '.join(known)}" if known else "the patterns declare none"
-    hint = did_you_mean(name, known) or f"; {declared}, and cannot refer to other items of FROM"
-    return BindError(f'variable "{name}" does not exist{hint}', span=span, code="unknown-variable")

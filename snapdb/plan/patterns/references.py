@@ -151,7 +151,7 @@ def bare_names(tokens: Sequence[Token]) -> Iterator[tuple[str, int]]:
     """Yield the names that can be columns without a qualifier, with the index of their token.
 
     >>> [name for name, _ in bare_names(scan("a.x > lower(y) AND z = DATE '2026-01-01' AND CAST(w AS date) IS NULL"))]
-    ['AND', 'z', 'AND', 'w', 'NULL']
+    ['y', 'z', 'w', 'AS', 'NULL']
     """
     for index, token in enumerate(tokens):
         if token.kind not in ("word", "quoted") or _is_other(tokens, index) or _text(tokens, index + 1) == ".":

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from snapdb.errors import Span
 from snapdb.plan.patterns.access import Access, identity, identity_columns, key_fields, missing
-from snapdb.plan.patterns.expressions import PathAccess, labelled_types, no_property
+from snapdb.plan.patterns.checks import no_property
+from snapdb.plan.patterns.expressions import PathAccess
 from snapdb.plan.patterns.graphs import ElementType, Kind
 from snapdb.plan.patterns.joins import joined_element
 from snapdb.plan.patterns.paths import BoundPath, Patterns
@@ -250,7 +251,7 @@ class SearchRelation:
             name = reference.column.identifier
             value = access.column(name)
             if missing(name, access.types):
-                types = labelled_types(self.patterns, self.patterns.variable(variable))
+                types = self.patterns.labelled_types(self.patterns.variable(variable))
                 typed = next((c for t in types.values() if (c := t.column(name)) is not None), None)
                 if typed is None:
                     span = inner.span(reference.last, reference.last)
