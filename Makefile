@@ -64,12 +64,13 @@ bench: $(INSTALLED) ## measure, and write the pages of benchmarks/
 	$(BIN)/python -m benchmarks.tasks
 	$(BIN)/python -m benchmarks.schedule
 	$(BIN)/python -m benchmarks.pages # needs Chromium
+	$(BIN)/python -m benchmarks.patterns
 	$(BIN)/python -m benchmarks.refresh --only loader epoch accuracy costs # disk needs root and a control group
 
 gpu: $(if $(filter $(BIN)/%,$(GPU_PYTHON)),$(INSTALLED)) ## test and measure on a GPU in less than ten minutes, and write benchmarks/GPU.md (GPU_PYTHON: a Python with torch for CUDA)
 	$(GPU_PYTHON) -m benchmarks.gpu
 
-bench-peers: $(PEERS)/.pyg $(PEERS)/.dgl ## install PyG with its compiled sampler, and DGL, for `make bench` (six minutes of compiling)
+bench-peers: $(PEERS)/.pyg $(PEERS)/.dgl $(PEERS)/.searches ## install PyG with its compiled sampler, DGL, igraph and networkx, for `make bench` (six minutes of compiling)
 
 fmt: $(INSTALLED) ## rewrite files in the project's style
 	$(BIN)/ruff format .
@@ -106,4 +107,10 @@ $(PEERS)/.pyg:
 $(PEERS)/.dgl:
 	$(PYTHON) -m venv $(PEERS)/dgl
 	$(PEERS)/dgl/bin/pip install --quiet torch==2.2.1 'numpy<2' torchdata==0.7.1 dgl==2.1.0 pandas pyyaml pydantic
+	touch $@
+
+# The peers of path searches need no torch, so they share snapdb's environment.
+$(PEERS)/.searches: $(INSTALLED)
+	$(BIN)/pip install --quiet --constraint constraints.txt igraph==1.0.0 networkx==3.6.1
+	mkdir -p $(PEERS)
 	touch $@

@@ -25,8 +25,8 @@ from snapdb.plan import Plan, bind, optimize
 from snapdb.plan.plan import NothingPlan, QueryPlan, Rule
 from snapdb.plan.planner import operator_of
 from snapdb.plan.queries import Parameters
-from snapdb.plan.scope import BindContext, SearchStream
-from snapdb.plan.searches import PathSearch
+from snapdb.plan.scope import BindContext
+from snapdb.plan.searches import PathSearch, SearchStream
 from snapdb.remote import attach, attachment_of
 from snapdb.sql.syntax import Statement
 from snapdb.sql_engine import SqlEngine

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -18,39 +19,27 @@ from snapdb.catalog.system_tables import SCHEMA, SYSTEM_TABLES, Due, system_tabl
 from snapdb.errors import BindError, CorruptError, InputError, SnapdbError, Span
 from snapdb.on_first_use import module_on_first_use
 from snapdb.plan.fragment_checks import check_foreign
+from snapdb.plan.parameters import numbered_parameters, own_parameters
 from snapdb.plan.queries import BoundQuery, Parameters, explain_refusal, written
-from snapdb.plan.searches import PathSearch
+from snapdb.plan.searches import PathSearch, SearchStream, opened_searches
 from snapdb.plan.times import LAST
+from snapdb.plan.views import View, names_of
 from snapdb.sql.lexer import Token, scan
-from snapdb.sql.pattern_tokens import PatternPlace, find_patterns, question_quantifiers
+from snapdb.sql.pattern_tokens import PatternPlace, find_patterns
 from snapdb.sql.patterns import parse_pattern
 from snapdb.sql.queries import TimeTravel, bare_ats, find_counts, find_travels, first_row
 from snapdb.sql.syntax import SqlFragment, VersionBound
 from snapdb.sql.task_bodies import WORDS_BEFORE_FILES
-from snapdb.sql_engine import Names, SqlSession, no_rows, quote, table_rows
+from snapdb.sql_engine import Names, SqlSession, quote, table_rows
 from snapdb.sql_engine.sources import Stream
 from snapdb.storage.store import Store
 from snapdb.storage.tables.segments import check_table
-from snapdb.types import Column, Period, Snapshot, Table, TimeUnit
-from snapdb.types.text import did_you_mean
+from snapdb.types import Period, Snapshot, Table, TimeUnit
 
 if TYPE_CHECKING:
     from snapdb.plan import patterns
 else:
     patterns = module_on_first_use("snapdb.plan.patterns")  # only queries with GRAPH_TABLE need it
-
-
-class SearchStream(Protocol):
-    """The rows of an open path search, which DuckDB reads through Arrow's C stream interface."""
-
-    @property
-    def error(self) -> BaseException | None:
-        """The error that ended the stream, or None."""
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
-
-    def close(self) -> None:
-        """End the stream soon, because the remaining rows are not needed."""
 
 
 Searches = Callable[["BindContext", PathSearch], AbstractContextManager[SearchStream]]
@@ -106,7 +95,9 @@ class BindContext:
         every = scan(fragment.text)
         places = find_patterns(every)
         if places and isinstance(self.parameters, Sequence):
-            return self._numbered(fragment, every).bind_query(fragment, first=first, replacements=replacements)
+            values, marks = numbered_parameters(every, fragment.span.start, self.parameters)
+            context = replace(self, parameters=values, places=marks)
+            return context.bind_query(fragment, first=first, replacements=replacements)
         patterns = self._graph_tables(fragment, every, places)
         hidden = [span for span, _ in (*patterns, *replacements)]
         every = tuple(t for t in every if not any(span.start <= t.span.start < span.stop for span in hidden))
@@ -142,37 +133,19 @@ class BindContext:
             edits += [(span, '"at"') for span in bare_ats(fragment.text, every)]
         named = [t for t in every if t.kind == "parameter"]
         if self.places:
-            marks = [(t.span, self.places.get(t.span.start + fragment.span.start)) for t in named]
-            edits += [(span, f"${name}") for span, name in marks if name is not None]
-            named = [
-                t if name is None else t._replace(text=f"${name}") for t, (_, name) in zip(named, marks, strict=True)
-            ]
-        parameters = self._own_parameters(fragment, named, find_travels(every, fragment.text))
+            # The context of a query with patterns has all positional parameters by name.
+            named = [t._replace(text=f"${self.places[t.span.start + fragment.span.start]}") for t in named]
+            edits += [(t.span, t.text) for t in named]
+        outside = _outside(named, find_travels(every, fragment.text))
+        parameters = own_parameters(fragment, named, outside, self.parameters)
         for travel in travels:
             schema, table = self._travelled(fragment, travel)
             schemas[schema] = {**schemas.get(schema, {}), table.name: self._table(table)}
             # The table name remains the last part, so that columns can still be qualified with it.
             edits.append((travel.span, f"{quote(schema)}.{travel.name.text}"))
-        names, shapes = _names(views, schemas, sources)
+        names, shapes = names_of(views, schemas, sources)
         # The columns of a PIVOT depend on the rows, so views without rows cannot describe it.
         return written(fragment, names, parameters, edits, None if words & _PIVOTS else shapes)
-
-    def _numbered(self, fragment: SqlFragment, tokens: Sequence[Token]) -> BindContext:
-        """Return the context with positional parameters as named ones, `p1`, `p2`, … in the order of the text."""
-        assert isinstance(self.parameters, Sequence)
-        at, count = fragment.span.start, 0
-        names: dict[int, str] = {}
-        quantifiers = question_quantifiers(tokens)
-        for index, token in enumerate(tokens):
-            if token.kind != "parameter" or index in quantifiers:
-                continue
-            number = token.text[1:]
-            if not number:
-                count += 1
-            if not number or number.isdecimal():
-                names[token.span.start + at] = f"p{number or count}"
-        values = {f"p{i}": value for i, value in enumerate(self.parameters, start=1)}
-        return replace(self, parameters=values, places=names)
 
     def _graph_tables(
         self, fragment: SqlFragment, tokens: Sequence[Token], places: Sequence[PatternPlace]
@@ -331,47 +304,10 @@ class BindContext:
                 closing = tuple(rows.close for rows in opened.values())
                 yield replace(session, closing=closing) if closing else session
 
-    @contextmanager
-    def opened_searches(self, bound: BoundQuery) -> Iterator[Mapping[str, SearchStream]]:
+    def opened_searches(self, bound: BoundQuery) -> AbstractContextManager[Mapping[str, SearchStream]]:
         """Open the path searches of a query. Their errors replace those of the query."""
-        searches = {name: each for name, each in bound.names.sources.items() if isinstance(each, PathSearch)}
-        if not searches:
-            yield {}
-            return
         assert self.searches is not None, "a context that runs queries opens searches"
-        with ExitStack() as stack:
-            opened = {name: stack.enter_context(self.searches(self, each)) for name, each in searches.items()}
-            try:
-                yield opened
-            except SnapdbError as error:
-                # DuckDB reports only the text of an error in a stream that it reads.
-                causes = [rows.error for rows in opened.values() if rows.error is not None]
-                if causes and error.code != "interrupted":
-                    raise causes[0] from error
-                raise
-
-    def _own_parameters(
-        self, fragment: SqlFragment, named: Sequence[Token], travels: Sequence[TimeTravel]
-    ) -> Parameters:
-        """Return the parameters of an SQL fragment. Only one fragment can have positional ones."""
-        outside = _outside(named, travels)
-        if early := [t for t in named if t not in outside and t.text.startswith("?")]:
-            raise BindError(
-                "the value of AT must not be ?, because AT is evaluated before the query; write $name or a value",
-                span=Span(*(fragment.span.start + place for place in early[0].span)),
-                code="parameter-in-at",
-            )
-        marks = [t.text for t in outside]
-        if not marks:
-            return None
-        if isinstance(self.parameters, Mapping):
-            wanted = {mark[1:] for mark in marks}
-            if missing := sorted(wanted - set(self.parameters)):
-                raise _no_value(missing[0], outside, fragment, [*self.parameters])
-            return {name: self.parameters[name] for name in wanted}
-        if self.parameters is None:
-            raise _no_value(marks[0][1:], outside, fragment, [])
-        return self.parameters
+        return opened_searches(bound.names, partial(self.searches, self))
 
     def resolve_version(self, at: VersionBound) -> int:
         """Return the version specified by AT (VERSION => n | TIMESTAMP => t | TAG => 'name').
@@ -497,50 +433,6 @@ class BindContext:
                 code="bad-length",
             )
         return _positive_period(months, days, rest)
-
-
-class View(NamedTuple):
-    """The definition of a name as a view."""
-
-    sql: str | None
-    """The SELECT, or None if the query does not mention the name."""
-    columns: tuple[Column, ...] | None = None
-    """The columns, or None if describing the SELECT costs no more than running it."""
-
-    @property
-    def shape(self) -> str:
-        """A SELECT of the same columns without rows, which does not read any files."""
-        if self.columns is None:
-            assert self.sql is not None, "what has no columns is named"
-            return self.sql
-        return no_rows(self.columns)
-
-
-def _names(
-    views: Mapping[str, View], schemas: Mapping[str, Mapping[str, View]], sources: Mapping[str, object]
-) -> tuple[Names, Names]:
-    """Return the names with their rows, and the same names without rows."""
-    full = Names(_read(views), {s: _read(own) for s, own in schemas.items()}, sources)
-    bare = Names(
-        {n: v.shape for n, v in views.items()},
-        {s: {n: v.shape for n, v in own.items()} for s, own in schemas.items()},
-        sources,
-        True,
-    )
-    return full, bare
-
-
-def _read(views: Mapping[str, View]) -> dict[str, str]:
-    return {name: view.sql for name, view in views.items() if view.sql is not None}
-
-
-def _no_value(name: str, tokens: Sequence[Token], fragment: SqlFragment, given: list[str]) -> BindError:
-    """Return the error for a parameter without a value. `name` is '' for ?."""
-    mark = f"${name}" if name else "?"
-    (start, stop) = next(t.span for t in tokens if t.text == mark or (not name and t.text.startswith("?")))
-    there = did_you_mean(name, given) or (f"; given: {', '.join(given)}" if given else "; no parameter was passed")
-    place = Span(fragment.span.start + start, fragment.span.start + stop)
-    return BindError(f"parameter {mark} has no value{there}", span=place, code="parameter-missing")
 
 
 def _outside(tokens: Iterable[Token], travels: Sequence[TimeTravel]) -> list[Token]:

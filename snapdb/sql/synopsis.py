@@ -12,6 +12,8 @@ _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"i?|([A-Za-z_]\w*)|([()|?*+])|\s+')
 _RULE = re.compile(r"^(\w+): (.*(?:\n +\|.*)*)", re.MULTILINE)
 _PLACEHOLDERS = {
     "AMONG": "IN",
+    "PARAMETER": "$name",
+    "QUESTION": "?",
     "COLUMNS": "column type",
     "CONDITION": "condition",
     "EXPRESSION": "expression",

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from snapdb.paths.methods import method_of
 from snapdb.paths.search import SearchRows
 from snapdb.plan.plan import PlanNode
-from snapdb.plan.scope import SearchStream
-from snapdb.plan.searches import PathSearch, SearchNode
+from snapdb.plan.searches import PathSearch, SearchNode, SearchStream
 
 _METHODS = {
     "walks": "depth-first search of all paths",

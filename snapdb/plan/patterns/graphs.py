@@ -10,7 +10,8 @@ from snapdb.catalog.elements import element_columns, shown_rows, snapshot_rows
 from snapdb.errors import BindError, Span
 from snapdb.plan.names import find_named
 from snapdb.plan.queries import BoundQuery, compose
-from snapdb.plan.scope import BindContext, View
+from snapdb.plan.scope import BindContext
+from snapdb.plan.views import View
 from snapdb.sql.patterns import GraphTable, Label
 from snapdb.sql.syntax import Name
 from snapdb.sql_engine import Names, quote
