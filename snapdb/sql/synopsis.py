@@ -153,7 +153,19 @@ class Grammar:
         return [name for name in found if name not in written]
 
     def _stands_in_place(self, name: str) -> bool:
-        return len(self._shown(self.rules[name])) <= _SHORT
+        return not self._is_recursive(name) and len(self._shown(self.rules[name])) <= _SHORT
+
+    def _is_recursive(self, name: str) -> bool:
+        """Return whether a rule refers to itself, directly or through other rules."""
+        seen, waiting = set[str](), [name]
+        while waiting:
+            for use in _uses(self.rules[waiting.pop()]):
+                if use.name == name:
+                    return True
+                if use.name in self.rules and use.name not in seen:
+                    seen.add(use.name)
+                    waiting.append(use.name)
+        return False
 
     def _shown(self, part: _Part, *, inner: bool = False) -> str:
         """Return a part as text. A choice inside another part is in braces."""
