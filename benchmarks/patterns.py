@@ -22,12 +22,14 @@ from statistics import median
 
 from benchmarks.patterns_searches import Setting, measure_costs, measure_shortest, measure_walks
 from benchmarks.report import machine_table, table
-from benchmarks.storage_bench import Bench, Section
+from benchmarks.storage_bench import Bench, Goal, Section
 
 RESULTS = Path(__file__).parent / "PATTERNS.md"
 PAIRS = 11
 """The number of pairs of a pattern and its join."""
 CONFIDENCE = 0.9
+MOST = 1.05
+"""The greatest time of a pattern against its joins. The goal is met if the whole interval is below it."""
 
 _TOTALS = "SELECT count(*), sum(a), sum(c), sum(w){more} FROM "
 _FIRST = "(a:person WHERE a.age < 10)-[e:knows]->"
@@ -80,7 +82,8 @@ def measure_fixed(setting: Setting) -> Section:
                 f"{noise[0]:.3f}x ({noise[1]:.3f} to {noise[2]:.3f})",
             )
         )
-        goals.append(setting.goal(f"{name}: its time against hand-written joins", "≤ 1.05x", ratio, high <= 1.05))
+        measured = f"{ratio:.3f}x ({low:.3f} to {high:.3f})" + (", undecided" if low <= MOST < high else "")
+        goals.append(Goal(f"{name}: its time against hand-written joins", f"≤ {MOST}x", measured, high <= MOST))
     heads = ("pattern", "rows", "pattern, s", "joins, s", "pattern / joins", "joins / the same joins")
     shown = "\n\n".join(f"-- {name}\n{one};\n{other};" for name, (one, other) in FIXED.items())
     text = (

@@ -102,13 +102,13 @@ class EdgeReader:
 
     def _costs(self, column: object, part: StepPart, step: SearchStep) -> Float64s:
         cost: Float64s = column.to_numpy()  # type: ignore[attr-defined]
-        bad = ~(cost >= 0)
+        bad = ~((cost >= 0) & (cost < np.inf))
         if bad.any():
             count, first = int(bad.sum()), cost[bad][0]
             shown = "NULL or NaN" if np.isnan(first) else f"{first:g}"
             raise DataError(
-                f"COST must be at least 0, and is not for {count:,} of {cost.size:,} edges of {', '.join(part.edges)}, "
-                f"such as {shown}; exclude them by WHERE, or write COST greatest(…, 0)",
+                f"COST must be finite and at least 0, and is not for {count:,} of {cost.size:,} edges of "
+                f"{', '.join(part.edges)}, such as {shown}; exclude them by WHERE, or write COST greatest(…, 0)",
                 span=step.cost_span,
                 code="bad-cost",
             )

@@ -131,7 +131,7 @@ class PathRows:
         if len(types) == 1 and len(edges) == 1 and [c.type for c in self.search.vertices[types[0]].key] == ["BIGINT"]:
             ids = [self._vertex_ids(types, paths.nodes), self._edge_ids(edges, paths.edges)]
             return _list(pa.concat_arrays([each.cast(pa.int64()) for each in ids]).take(pa.array(order)), offsets)
-        value = self.schema.field("elements").type.value_type
+        value = self.schema.field("#elements").type.value_type
         _, dense = self.numbering.split(paths.nodes)
         kinds, _ = self.numbering.split(paths.nodes)
         pairs = [

@@ -18,6 +18,10 @@ Parameters = Sequence[Any] | Mapping[str, Any] | None
 _QUALIFIED = re.compile(r'^column "([^"]*)" does not exist in (\S+)$')
 _NAMING = ("duplicate-", "folder-", "no-file", "unknown-")
 """The code prefixes of errors about a name."""
+_SEARCHED = re.compile(r"\"paths \d+ rows\"")
+"""The name of a path search in a query."""
+_INTERNAL = re.compile(r"paths \d+( rows| found)?|\w+ \w+ \d+|#\w+")
+"""The names of the relations and columns of a path search."""
 _LISTED = 8
 """The maximum number of names that a message lists."""
 
@@ -166,6 +170,10 @@ def explain_refusal(error: SnapdbError, query: BoundQuery, inner: Span | None, c
         text = query.text[inner.start + 1 : inner.stop - 1].replace('""', '"').replace("'", "''")
         if "did you mean" not in error.message:
             error.message = f"{error.message.split(';')[0]}; write strings in single quotes, '{text[:40]}'"
+    if _SEARCHED.search(query.text) and _INTERNAL.search(error.message):
+        # The relations of a search have names that the user did not write.
+        error.message = f"{error.message.split(';')[0]}; columns of patterns are written as variable.column"
+        error.message = _INTERNAL.sub("the patterns", error.message)
     error.span = query.place(inner)
 
 

@@ -157,12 +157,12 @@ class BindContext:
         at = fragment.span.start
         moved = tuple(Token(t.kind, t.text, Span(t.span.start + at, t.span.stop + at)) for t in tokens)
         source = " " * at + fragment.text
+        within = any(token.word == "WITH" for token in tokens)
         bound = []
         for first, last in places:
             table = parse_pattern(moved[first : last + 1], source)
-            bound.append(
-                (Span(tokens[first].span.start, tokens[last].span.stop), patterns.bind_graph_table(self, table))
-            )
+            query = patterns.bind_graph_table(self, table, has_ctes=within)
+            bound.append((Span(tokens[first].span.start, tokens[last].span.stop), query))
         return bound
 
     def _counted(self, fragment: SqlFragment, tokens: Sequence[Token]) -> Iterator[tuple[Span, str]]:

@@ -188,7 +188,13 @@ def _statements(text: str) -> tuple[Statement, ...]:
 
 
 def _statement(part: StatementTokens, text: str) -> Statement:
-    part = part._replace(tokens=without_quantifiers(part.tokens))
+    try:
+        part = part._replace(tokens=without_quantifiers(part.tokens))
+        find_patterns(part.tokens)
+    except ParseError as error:
+        if "--" in text and error.code == "unclosed-bracket":
+            error.message += "; -- begins a comment, so write - or -> between vertices of a pattern"
+        raise
     family = _family_of(part.tokens)
     refuse_mixed(part.tokens)
     find_travels(part.tokens, text)  # raises AT errors with the whole text, before a fragment is rewritten

@@ -98,12 +98,24 @@ def same(one: Access, other: Access) -> str:
 
 
 def labelled(access: Access, names: Sequence[str]) -> str:
-    """Return the condition that the element has one of the given types."""
-    if set(names) >= access.types.keys():
-        return f"({access.tag} IS NOT NULL)"
-    if not set(names) & access.types.keys():
-        return "false"
-    return f"({access.tag} IN ({', '.join(map(text_literal, names))}))"
+    """Return the condition that the element has one of the given types, NULL if there is no element."""
+    chosen = [name for name in access.types if name in names]
+    if not chosen:
+        return "false" if access.tag.startswith("'") else f"CASE WHEN {access.tag} IS NOT NULL THEN false END"
+    return f"({access.tag} IN ({', '.join(map(text_literal, chosen))}))"
+
+
+def coalesced(values: Sequence[tuple[str, str]]) -> str:
+    """Return the value of a column that elements of several types have, as VARCHAR if its types differ.
+
+    Args:
+        values: The SQL and the type of the column for each type that has it.
+    """
+    if not values:
+        return "NULL"
+    same_type = len({type_ for _, type_ in values}) == 1
+    parts = [value if same_type else f"CAST({value} AS VARCHAR)" for value, _ in values]
+    return parts[0] if len(parts) == 1 else f"coalesce({', '.join(parts)})"
 
 
 def ends(vertex: Access, edge: Access, end: str) -> str:

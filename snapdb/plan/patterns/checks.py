@@ -8,7 +8,7 @@ from snapdb.errors import BindError, Span
 from snapdb.plan.patterns.access import all_columns, missing
 from snapdb.plan.patterns.graphs import ElementType
 from snapdb.plan.patterns.paths import Patterns, Variable
-from snapdb.plan.patterns.references import Expression, bare_names, qualifiers
+from snapdb.plan.patterns.references import Expression, Reference, bare_names, qualifiers
 from snapdb.plan.scope import BindContext
 from snapdb.sql.lexer import partners, says
 from snapdb.types.text import did_you_mean
@@ -26,7 +26,16 @@ def check_names(context: BindContext, patterns: Patterns, expression: Expression
     tokens = expression.tokens
     if any(token.word in ("SELECT", "FROM") for token in tokens):
         return
-    known = patterns.variables.keys() | patterns.path_names()
+    paths = patterns.path_names()
+    for name, index in [*qualifiers(tokens), *bare_names(tokens)]:
+        if name.lower() in paths and index not in done:
+            raise BindError(
+                f"{name} is a path, not a value; write path_length({name}), vertices({name}), edges({name}) or "
+                f"element_id({name})",
+                span=expression.span(index, index),
+                code="pattern-variable",
+            )
+    known = patterns.variables.keys() | paths
     for name, index in qualifiers(tokens):
         if name.lower() not in known and not says(tokens, index + 3, "(") and context.catalog.kind_of(name) is None:
             raise unknown_variable(patterns, name, expression.span(index, index))
@@ -75,6 +84,50 @@ def check_aggregates(context: BindContext, expression: Expression, done: Collect
                 span=expression.span(index, last),
                 code="pattern-variable",
             )
+
+
+def check_columns(expression: Expression, items: Collection[tuple[int, int]]) -> None:
+    """Raise BindError for DISTINCT or * in COLUMNS.
+
+    Args:
+        expression: The list of COLUMNS.
+        items: The first and last token of each item.
+    """
+    tokens = expression.tokens
+    if tokens[0].word == "DISTINCT":
+        raise BindError(
+            "COLUMNS returns one row per match; write SELECT DISTINCT … FROM GRAPH_TABLE (…)",
+            span=expression.span(0, 0),
+            code="pattern-variable",
+        )
+    for first, _ in items:
+        if tokens[first].text == "*":
+            raise BindError(
+                "COLUMNS needs a variable before *, as in a.*",
+                span=expression.span(first, first),
+                code="pattern-variable",
+            )
+
+
+def out_of_reach(variable: Variable, reference: Reference, span: Span) -> BindError:
+    """Return the error for a variable that an expression cannot read at its place."""
+    if variable.depth != "group":
+        message = (
+            f"{variable.name} cannot be read here, because it is bound later, in another pattern or by ONE ROW PER"
+        )
+        return BindError(
+            f"{message}; move the condition to WHERE after the patterns", span=span, code="pattern-variable"
+        )
+    plural = "vertices" if variable.kind == "vertex" else "edges"
+    alone = reference.column is None or reference.column.text == "*"
+    assert alone or reference.column is not None
+    way = f"count({variable.name})" if alone else f"max({variable.name}.{reference.column.text})"  # type: ignore[union-attr]
+    return BindError(
+        f"{variable.name} is bound to a list of {plural}, because its part of the pattern is quantified; use it in an "
+        f"aggregate, such as {way}",
+        span=span,
+        code="pattern-variable",
+    )
 
 
 def no_property(variable: str, column: str, types: Mapping[str, ElementType], span: Span) -> BindError:

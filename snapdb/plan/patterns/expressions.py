@@ -7,9 +7,17 @@ from dataclasses import dataclass, field
 
 from snapdb.errors import BindError, Span
 from snapdb.plan.patterns.access import Access, all_columns, ends, identity, labelled, missing, same
-from snapdb.plan.patterns.checks import check_aggregates, check_names, no_property, unknown_variable
+from snapdb.plan.patterns.checks import (
+    check_aggregates,
+    check_columns,
+    check_names,
+    no_property,
+    out_of_reach,
+    unknown_variable,
+)
+from snapdb.plan.patterns.graphs import ElementType
 from snapdb.plan.patterns.paths import Patterns
-from snapdb.plan.patterns.references import Expression, Reference
+from snapdb.plan.patterns.references import Expression, Reference, subqueries
 from snapdb.plan.patterns.references import expression as read_expression
 from snapdb.plan.queries import BoundQuery
 from snapdb.plan.scope import BindContext
@@ -58,35 +66,38 @@ class Rewriter:
     element_numbers: Mapping[str, str] = field(default_factory=dict)
     """Case-folded variable of ONE ROW PER → its ELEMENT_NUMBER."""
     match_number: str = "row_number() OVER ()"
+    bare: bool = False
+    """Whether a variable alone is its key or e_id, as in count(e)."""
 
-    def sql(self, expression: Expression, *, selected: bool = False) -> BoundQuery:
+    def sql(
+        self, expression: Expression, *, selected: bool = False, inserted: Sequence[tuple[Span, str]] = ()
+    ) -> BoundQuery:
         """Return an expression with all references replaced.
 
         Args:
             expression: The expression.
             selected: Whether it is the list of COLUMNS, in which `a.*` is allowed and every item has a name.
+            inserted: Further replacements. Spans are relative to the expression.
 
         Raises:
             BindError: A variable or column does not exist, or a variable is used as a value.
         """
         tokens = expression.tokens
-        done, replacements = set[int](), list[tuple[Span, str]]()
+        done, replacements = set[int](), list[tuple[Span, str]](inserted)
 
         def replace(first: int, last: int, sql: str) -> None:
             replacements.append((Span(tokens[first].span.start, tokens[last].span.stop), sql))
             done.update(range(first, last + 1))
 
         named = list(_items(tokens)) if selected else []
-        if selected and tokens[0].word == "DISTINCT":
-            raise BindError(
-                "COLUMNS returns one row per match; write SELECT DISTINCT … FROM GRAPH_TABLE (…)",
-                span=expression.span(0, 0),
-                code="pattern-variable",
-            )
+        if selected:
+            check_columns(expression, named)
         for first, last, sql in self._calls(expression):
             replace(first, last, sql)
+        nested = subqueries(tokens)
         for reference in expression.references:
-            if reference.first not in done:
+            inside = any(first <= reference.first <= last for first, last in nested)
+            if reference.first not in done and not (inside and self._is_foreign(reference)):
                 star = reference.column is not None and reference.column.text == "*"
                 whole = any((reference.first, reference.last) == item for item in named)
                 replace(reference.first, reference.last, self._reference(expression, reference, star and whole))
@@ -99,36 +110,45 @@ class Rewriter:
             check_aggregates(self.context, expression, done)
         return self.context.bind_query(expression.fragment, replacements=_joined(replacements))
 
+    def _is_foreign(self, reference: Reference) -> bool:
+        """Return whether a reference in a subquery is to a column that the variable's types do not have."""
+        types = self.patterns.labelled_types(self.patterns.variables[reference.variable])
+        return reference.column is not None and missing(reference.column.identifier, types)
+
     def _reference(self, expression: Expression, reference: Reference, starred: bool) -> str:
         span = expression.span(reference.first, reference.last)
-        name = reference.variable
-        variable = self.patterns.variables[name]
-        access = self.accesses.get(name)
+        variable = self.patterns.variables[reference.variable]
+        access, types = self.accesses.get(reference.variable), self.patterns.labelled_types(variable)
         if access is None:
-            raise BindError(
-                f"{variable.name} is bound to a list of {_plural(variable.kind)}, because its part of the pattern is "
-                f"quantified; use it in an aggregate, such as {_aggregated(variable.name, reference)}",
-                span=span,
-                code="pattern-variable",
-            )
+            raise out_of_reach(variable, reference, span)
         if reference.column is None:
+            if self.bare:
+                return identity(access)
+            what = "a vertex" if access.kind == "vertex" else "an edge"
             raise BindError(
-                f"{variable.name} is {'a vertex' if access.kind == 'vertex' else 'an edge'}, not a value; write a "
-                f"column such as {variable.name}.{all_columns(self.patterns.labelled_types(variable))[0]}, or "
-                f"ELEMENT_ID({variable.name})",
+                f"{variable.name} is {what}, not a value; write a column such as "
+                f"{variable.name}.{all_columns(types)[0]}, or ELEMENT_ID({variable.name})",
                 span=span,
                 code="pattern-variable",
             )
         if starred:
-            return ", ".join(f"{access.column(c)} AS {quote(c)}" for c in all_columns(access.types))
+            return ", ".join(f"{self._column(access, c, types)} AS {quote(c)}" for c in all_columns(types))
         column = reference.column.identifier
-        if not missing(column, access.types):
-            return access.column(column)
-        types = self.patterns.labelled_types(variable)
-        if (typed := next((c for t in types.values() if (c := t.column(column)) is not None), None)) is None:
-            span = expression.span(reference.last, reference.last)
-            raise no_property(variable.name, column, types, span)
-        return f"CAST(NULL AS {typed.type})"
+        if column == "*":
+            raise BindError(
+                f"{variable.name}.* must be an item of COLUMNS on its own; write the columns one by one",
+                span=span,
+                code="pattern-variable",
+            )
+        if missing(column, types):
+            raise no_property(variable.name, column, types, expression.span(reference.last, reference.last))
+        return self._column(access, column, types)
+
+    def _column(self, access: Access, name: str, types: Mapping[str, ElementType]) -> str:
+        """Return a column, which can be that of a type which satisfies the labels but does not fit the edges."""
+        if not missing(name, access.types):
+            return access.column(name)
+        return f"CAST(NULL AS {next(c.type for t in types.values() if (c := t.column(name)) is not None)})"
 
     def _calls(self, expression: Expression) -> Iterator[tuple[int, int, str]]:
         """Yield the functions and predicates of graph patterns: the indexes of their tokens, and their SQL."""
@@ -170,6 +190,10 @@ class Rewriter:
             case "LABELS" if len(arguments) == 1 and self._refers(arguments):
                 message = "LABELS is not supported; write IS LABELED, or ELEMENT_ID, which contains the type"
                 raise BindError(message, span=expression.span(index, last), code="unknown-function")
+            case "NODES" | "RELATIONSHIPS" | "LENGTH" | "LEN" if len(arguments) == 1 and self._path(arguments[0]):
+                way = {"NODES": "vertices", "RELATIONSHIPS": "edges"}.get(token.word, "path_length")
+                message = f"{token.text} is not a function of paths; write {way}({arguments[0].text})"
+                raise BindError(message, span=expression.span(index, last), code="unknown-function")
         return self._aggregated(expression, index, _clauses_end(tokens, pairs, last))
 
     def _of_path(self, expression: Expression, index: int) -> str:
@@ -193,14 +217,15 @@ class Rewriter:
     def _aggregated(self, expression: Expression, index: int, last: int) -> tuple[int, str] | None:
         """Return an aggregate over a group variable, or None for other calls."""
         inside = {r.variable for r in expression.references if index < r.first <= last}
-        lists = [name for name in inside if self.patterns.variables[name].depth == "group"]
+        lists = [name for name in sorted(inside) if self.patterns.variables[name].depth == "group"]
         if not lists or self.aggregate is None:
             return None
         if expression.tokens[index].text.lower() not in self.context.store.sql_engine.aggregates():
             return None
         if len(inside) > 1:
             raise BindError(
-                f"an aggregate can refer to one group variable, not to {', '.join(sorted(inside))}",
+                f"an aggregate over {lists[0]} cannot also refer to {', '.join(sorted(inside - {lists[0]}))}; compute "
+                "the rest outside of it",
                 span=expression.span(index, last),
                 code="pattern-variable",
             )
@@ -273,12 +298,7 @@ class Rewriter:
             raise unknown_variable(self.patterns, token.text, span)
         access = self.accesses.get(name)
         if access is None:
-            raise BindError(
-                f"{token.text} is bound to a list, because its part of the pattern is quantified; use it in an "
-                "aggregate",
-                span=span,
-                code="pattern-variable",
-            )
+            raise out_of_reach(self.patterns.variables[name], Reference(name, None, index, index), span)
         return access
 
     def _path(self, token: Token) -> PathAccess | None:
@@ -296,13 +316,15 @@ class Rewriter:
     def _alias(self, expression: Expression, first: int, last: int, done: set[int]) -> str | None:
         """Return a name for an item of COLUMNS whose own text was replaced, or None if it has one."""
         tokens = expression.tokens
-        if not any(i in done for i in range(first, last + 1)):
+        nested = any(tokens[i].word == "GRAPH_TABLE" for i in range(first, last + 1))
+        if not nested and not any(i in done for i in range(first, last + 1)):
             return None
         reference = next((r for r in expression.references if r.first == first and r.last == last), None)
         if reference is not None:
             return None if reference.column is None or reference.column.text == "*" else reference.column.identifier
         before = tokens[last - 1] if last > first else None
-        if before is not None and tokens[last].kind in ("word", "quoted") and last not in done:
+        named = tokens[last].kind in ("word", "quoted") and tokens[last].word not in ("END", "NULL", "TRUE", "FALSE")
+        if before is not None and named and last not in done:
             ended = before.word == "AS" or before.kind in ("quoted", "string", "number", "parameter")
             if ended or before.text in (")", "]", "}") or (before.kind == "word" and last - 1 in done):
                 return None
@@ -347,13 +369,3 @@ def _joined(replacements: Sequence[tuple[Span, str]]) -> list[tuple[Span, str]]:
         else:
             ordered.append((span, text))
     return ordered
-
-
-def _plural(kind: str) -> str:
-    return "vertices" if kind == "vertex" else "edges"
-
-
-def _aggregated(name: str, reference: Reference) -> str:
-    if reference.column is None or reference.column.text == "*":
-        return f"count({name})"
-    return f"max({name}.{reference.column.text})"

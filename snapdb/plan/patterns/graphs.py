@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from snapdb.catalog.elements import element_columns, shown_rows, snapshot_rows
-from snapdb.errors import BindError, Span
+from snapdb.errors import BindError, SnapdbError, Span
 from snapdb.plan.names import find_named
 from snapdb.plan.queries import BoundQuery, compose
 from snapdb.plan.scope import BindContext
@@ -121,7 +121,8 @@ class PatternGraph:
         if denoted & types.keys():
             return denoted
         labels = [label for t in types.values() for label in (t.name, *t.element.labels)]
-        hint = did_you_mean(name.text, labels) or (f"; its {kind} labels are {', '.join(dict.fromkeys(labels))}")
+        listed = ", ".join(dict.fromkeys(labels))
+        hint = did_you_mean(name.text, labels) or (f"; its {kind} labels are {listed}" if labels else "; it has none")
         if denoted:
             hint = (
                 f"; it is the label of an edge, -[e:{name}]-" if kind == "vertex" else f"; it is a vertex, (a:{name})"
@@ -163,7 +164,11 @@ def open_graph(context: BindContext, table: GraphTable) -> PatternGraph:
     if table.at is not None:
         version = context.resolve_version(table.at)
         schema += f" {version}"
-        tables = {e.table.lower(): context.table_at(e.table, version) for e in graph.elements}
+        try:
+            tables = {e.table.lower(): context.table_at(e.table, version) for e in graph.elements}
+        except SnapdbError as error:
+            error.span = table.at.span
+            raise
     else:
         tables = {e.table.lower(): find_named(catalog.table, Name(e.table, name.span)) for e in graph.elements}
     return _opened(name.text, graph, schema, _graph_views(context, graph, tables), tables, None)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from snapdb.plan.patterns.access import all_columns
 from snapdb.plan.patterns.paths import Patterns
-from snapdb.plan.patterns.references import Expression
+from snapdb.plan.patterns.references import Expression, Reference
 from snapdb.plan.patterns.rows import PerElement
+from snapdb.sql.lexer import says
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +20,12 @@ class Needs:
     """The case-folded columns that expressions read, by variable."""
     where: Expression | None
     """The condition after the patterns."""
+    referenced: frozenset[str]
+    """All variables that expressions refer to."""
     groups: frozenset[str]
     """The group variables in aggregates."""
+    counted: frozenset[str]
+    """The group variables that expressions only count, as in count(e)."""
     lists: frozenset[str]
     """The functions of path variables that are called: vertices, edges, element_id."""
     rows: PerElement | None
@@ -29,9 +34,18 @@ class Needs:
 
 def needs_of(patterns: Patterns, columns: Expression, where: Expression | None, rows: PerElement | None) -> Needs:
     """Return what COLUMNS and the conditions read."""
-    every = [columns, *([] if where is None else [where])]
+    every = [columns, *([] if where is None else [where]), *(c for path in patterns.paths for c in path.conditions)]
     groups = frozenset(v for each in every for v in each.variables if patterns.variables[v].depth == "group")
-    return Needs(_columns(patterns, every), where, groups, path_functions(every), rows)
+    referenced = frozenset(v for each in every for v in each.variables)
+    used = {r.variable for each in every for r in each.references if not _is_counted(each, r)}
+    return Needs(_columns(patterns, every), where, referenced, groups, groups - used, path_functions(every), rows)
+
+
+def _is_counted(each: Expression, reference: Reference) -> bool:
+    """Return whether a reference is the argument of count(…), without clauses."""
+    first, last = reference.first, reference.last
+    alone = reference.column is None and says(each.tokens, first - 2, "COUNT", "(") and says(each.tokens, last + 1, ")")
+    return first > 1 and alone and not any(says(each.tokens, last + 2, word) for word in ("FILTER", "OVER", "WITHIN"))
 
 
 def path_functions(expressions: Sequence[Expression]) -> frozenset[str]:

@@ -37,6 +37,8 @@ class Node:
     variable: str
     """The case-folded name. Anonymous elements have names that start with a space."""
     conditions: tuple[Condition, ...] = ()
+    types: tuple[str, ...] = ()
+    """The types that satisfy the labels of this vertex, without those of other patterns with the same variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class Step:
     direction: Direction
     conditions: tuple[Condition, ...] = ()
     cost: SqlFragment | None = None
+    types: tuple[str, ...] = ()
+    """The types that satisfy the labels of this edge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,22 @@ class BoundPath:
         return item
 
     @property
+    def only_step(self) -> str | None:
+        """The variable of the only edge of the pattern, of which a path has as many as its length, or None."""
+        steps = [item.variable for item in self.flat if isinstance(item, Step)]
+        return steps[0] if len(steps) == 1 else None
+
+    @property
+    def selects(self) -> bool:
+        """Whether paths are selected per pair of ends, so that conditions on other elements must not come before."""
+        return self.prefix.search.kind != "all"
+
+    def is_end(self, variable: str) -> bool:
+        """Return whether a variable is only bound to the first or the last vertex."""
+        inner = {item.variable for item in self.items[1:-1] if not isinstance(item, Repeat)}
+        return variable in {self.first.variable, self.last.variable} - inner
+
+    @property
     def joined(self) -> bool:
         """Whether joins can evaluate the pattern, because no part repeats and no paths are selected."""
         plain = self.prefix.search.kind == "all" and self.prefix.times == "any" and self.prefix.within is None
@@ -115,6 +135,8 @@ class Patterns:
     variables: dict[str, Variable] = field(default_factory=dict)
     """Variables by case-folded name, including anonymous ones."""
     paths: list[BoundPath] = field(default_factory=list)
+    has_ctes: bool = False
+    """Whether the query has common table expressions, which the queries of searches cannot read."""
 
     def variable(self, name: str) -> Variable:
         return self.variables[name]
@@ -122,7 +144,8 @@ class Patterns:
     def labelled_types(self, variable: Variable) -> dict[str, ElementType]:
         """Return the types that satisfy a variable's labels, whether or not they fit the edges beside it."""
         known = self.graph.of_kind(variable.kind)
-        return {name: known[name] for name in variable.labelled or variable.types}
+        # If no type satisfies the labels, the pattern has no matches, and any property is NULL.
+        return {name: known[name] for name in variable.labelled or variable.types or known}
 
     def path_names(self) -> set[str]:
         """Return the case-folded names of the path variables."""
@@ -196,9 +219,10 @@ class _Binder:
     def path(self, path: PathPattern) -> BoundPath:
         items = self._alternating(self._items(path.parts), "singleton")
         where, own = list[Condition](), dict[str, list[Condition]]()
-        known = {item.variable for item in _flat(items)}
+        known = {item.variable for item in items if not isinstance(item, Repeat)}
         for condition in self.conditions:
-            if len(condition.variables) == 1 and (name := next(iter(condition.variables))) in known:
+            name = next(iter(condition.variables), "")
+            if len(condition.variables) == 1 and name in known:
                 own.setdefault(name, []).append(condition)
             else:
                 where.append(condition)
@@ -275,12 +299,14 @@ class _Binder:
 
     def _node(self, part: ElementPattern, depth: Depth, conditions: list[Condition] | None = None) -> Node:
         name = self._declare(part, "vertex", depth)
-        return Node(name, self._own(part, name, self.conditions if conditions is None else conditions))
+        own = self._own(part, name, self.conditions if conditions is None else conditions)
+        return Node(name, own, self.patterns.graph.labelled("vertex", part.label))
 
     def _step(self, part: ElementPattern, depth: Depth, conditions: list[Condition]) -> Step:
         name = self._declare(part, "edge", depth)
         assert part.direction is not None
-        return Step(name, part.direction, self._own(part, name, conditions), part.cost)
+        types = self.patterns.graph.labelled("edge", part.label)
+        return Step(name, part.direction, self._own(part, name, conditions), part.cost, types)
 
     def _own(self, part: ElementPattern, name: str, conditions: list[Condition]) -> tuple[Condition, ...]:
         """Return the conditions over the element alone. Those over other elements too are added to `conditions`."""
@@ -322,10 +348,10 @@ class _Binder:
         found: list[Item] = []
         for item in items:
             if not isinstance(item, Node) and (not found or not isinstance(found[-1], Node)):
-                found.append(Node(self.patterns.anonymous("vertex", depth)))
+                found.append(Node(self.patterns.anonymous("vertex", depth), (), tuple(self.patterns.graph.vertices)))
             found.append(item)
         if not found or not isinstance(found[-1], Node):
-            found.append(Node(self.patterns.anonymous("vertex", depth)))
+            found.append(Node(self.patterns.anonymous("vertex", depth), (), tuple(self.patterns.graph.vertices)))
         return found
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from snapdb.errors import Span
 from snapdb.sql.lexer import Token, partners, scan
+from snapdb.sql.pattern_tokens import find_patterns
+from snapdb.sql.queries import NO_NAMES
 from snapdb.sql.syntax import SqlFragment
 
 
@@ -37,6 +40,11 @@ class Expression:
         """The case-folded names of the variables that it references."""
         return frozenset(reference.variable for reference in self.references)
 
+    @property
+    def has_subquery(self) -> bool:
+        """Whether it contains a subquery."""
+        return bool(subqueries(self.tokens))
+
     def span(self, first: int, last: int) -> Span:
         """Return the span in the statement of a run of tokens."""
         at = self.fragment.span.start
@@ -58,21 +66,52 @@ def expression(fragment: SqlFragment, variables: Iterable[str]) -> Expression:
     """Return an expression with its references to the given variables, whose names are case-folded.
 
     >>> from snapdb.errors import Span
-    >>> text = "a.x + b.y AS a, count(e)"
-    >>> [(r.variable, r.column and r.column.text) for r in expression(SqlFragment(text, Span(0, 24)), "abe").references]
-    [('a', 'x'), ('b', 'y'), ('e', None)]
+    >>> text = "a.x + b.y AS a, count(e), {'k': a.z}"
+    >>> [(r.variable, r.column and r.column.text) for r in expression(SqlFragment(text, Span(0, 35)), "abe").references]
+    [('a', 'x'), ('b', 'y'), ('e', None), ('a', 'z')]
     """
     tokens = scan(fragment.text)
-    return Expression(fragment, tokens, tuple(_references(tokens, frozenset(variables))))
+    return Expression(fragment, tokens, tuple(_references(tokens, frozenset(variables) - _lambda_names(tokens))))
+
+
+def _lambda_names(tokens: Sequence[Token]) -> set[str]:
+    """Return the parameters of lambda functions, which hide variables with the same names."""
+    names: set[str] = set()
+    for index, token in enumerate(tokens):
+        if token.word == "LAMBDA":
+            stop = next((i for i in range(index, len(tokens)) if tokens[i].text == ":"), len(tokens))
+            names |= {each.identifier.lower() for each in tokens[index + 1 : stop] if each.text != ","}
+    return names
+
+
+def subqueries(tokens: Sequence[Token]) -> list[tuple[int, int]]:
+    """Return the first and last token of each subquery in parentheses, and of each GRAPH_TABLE (…).
+
+    >>> subqueries(scan("a.x IN (SELECT x FROM t) AND f(a.y)"))
+    [(4, 9)]
+    """
+    words = {token.word for token in tokens}
+    if not words & {"SELECT", "FROM", "WITH", "VALUES", "GRAPH_TABLE"}:
+        return []
+    pairs = partners(tokens)
+    opened = [i for i in pairs if i + 1 < len(tokens) and tokens[i + 1].word in ("SELECT", "FROM", "WITH", "VALUES")]
+    return sorted([*((i, pairs[i]) for i in opened), *find_patterns(tokens)])
 
 
 def _references(tokens: Sequence[Token], variables: frozenset[str]) -> Iterator[Reference]:
+    nested, hidden = dict(find_patterns(tokens)), dict[int, frozenset[str]]()
+    for first, last in subqueries(tokens):
+        names = _aliases(tokens, first, last) & variables
+        hidden.update((i, hidden.get(i, frozenset()) | names) for i in range(first, last + 1))
     index = 0
     while index < len(tokens):
         token = tokens[index]
+        if index in nested:  # another GRAPH_TABLE has variables of its own
+            index = nested[index] + 1
+            continue
         if (
             token.kind not in ("word", "quoted")
-            or token.identifier.lower() not in variables
+            or token.identifier.lower() not in variables - hidden.get(index, frozenset())
             or _is_other(tokens, index)
         ):
             index += 1
@@ -81,14 +120,28 @@ def _references(tokens: Sequence[Token], variables: frozenset[str]) -> Iterator[
         column = None
         if _text(tokens, index + 1) == "." and index + 2 < len(tokens):
             column, last = tokens[index + 2], index + 2
+        if column is None and index in hidden:  # in a subquery, it is more likely a column or an alias
+            index += 1
+            continue
         yield Reference(token.identifier.lower(), column, index, last)
         index = last + 1
+
+
+def _aliases(tokens: Sequence[Token], first: int, last: int) -> frozenset[str]:
+    """Return the case-folded names that follow a table, a subquery or AS in a subquery."""
+    found = set()
+    for before, token in pairwise(tokens[first : last + 1]):
+        named = before.kind == "quoted" or (before.kind == "word" and before.word not in NO_NAMES)
+        if token.kind in ("word", "quoted") and (named or before.word in ("AS", ")")):
+            found.add(token.identifier.lower())
+    return frozenset(found)
 
 
 def _is_other(tokens: Sequence[Token], index: int) -> bool:
     """Return whether a name is a column, an alias, a function or an argument's name instead of a variable."""
     before, after = _text(tokens, index - 1) if index else "", _text(tokens, index + 1)
-    if before in (".", ":") or after == "(" or (after, _text(tokens, index + 2)) == (":", "="):
+    typed = before == ":" and index > 1 and tokens[index - 2].text == ":"  # a cast, x::type
+    if before == "." or typed or after == "(" or (after, _text(tokens, index + 2)) == (":", "="):
         return True
     if after == ".":
         return False

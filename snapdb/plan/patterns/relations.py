@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from snapdb.errors import Span
-from snapdb.plan.patterns.access import Access, identity, identity_columns, key_fields, missing
-from snapdb.plan.patterns.checks import no_property
-from snapdb.plan.patterns.expressions import PathAccess
+from snapdb.plan.patterns.access import Access, coalesced, identity_columns, key_fields
+from snapdb.plan.patterns.expressions import PathAccess, Rewriter
 from snapdb.plan.patterns.graphs import ElementType, Kind
 from snapdb.plan.patterns.joins import joined_element
 from snapdb.plan.patterns.paths import BoundPath, Patterns
@@ -49,9 +48,9 @@ def output_columns(output: Output, elements: Mapping[str, ElementType], keys: st
     name = output.variable
     match output.kind:
         case "match":
-            return [Column("match", "BIGINT")]
+            return [Column("#match", "BIGINT")]
         case "length":
-            return [Column("length", "INTEGER")]
+            return [Column("#length", "INTEGER")]
         case "node" | "nodes" | "edge" | "edges":
             columns = [Column(f"{name} type", f"VARCHAR{keys}")] if len(elements) != 1 else []
             for own, element in elements.items():
@@ -59,7 +58,7 @@ def output_columns(output: Output, elements: Mapping[str, ElementType], keys: st
                     Column(f"{name} {own} {i}", f"{c.type}{keys}") for i, c in enumerate(identity_columns(element))
                 ]
             return columns
-    return [Column(output.kind, f"{_struct_type(elements, mixed=output.kind == 'elements')}[]")]
+    return [Column(f"#{output.kind}", f"{_struct_type(elements, mixed=output.kind == 'elements')}[]")]
 
 
 def _struct_type(elements: Mapping[str, ElementType], *, mixed: bool) -> str:
@@ -145,15 +144,15 @@ class SearchRelation:
             tag = f"CASE WHEN {key[0]} IS NOT NULL THEN {text_literal(own)} END" if optional else text_literal(own)
 
         def column(wanted: str) -> str:
-            values = []
+            values = list[tuple[str, str]]()
             for own, element in elements.items():
                 found = element.column(wanted)
                 own_keys = [c.name.lower() for c in identity_columns(element)]
                 if found is not None and wanted.lower() in own_keys:
-                    values.append(keys[own][own_keys.index(wanted.lower())])
+                    values.append((keys[own][own_keys.index(wanted.lower())], found.type))
                 elif found is not None:
-                    values.append(f"{self._view(name, own)}.{quote(found.name)}")
-            return values[0] if len(values) == 1 else f"coalesce({', '.join(values)})" if values else "NULL"
+                    values.append((f"{self._view(name, own)}.{quote(found.name)}", found.type))
+            return coalesced(values)
 
         kind: Kind = "vertex" if output.kind == "node" else "edge"
         return Access(kind, elements, tag, keys, column)
@@ -162,7 +161,7 @@ class SearchRelation:
     def path(self) -> PathAccess:
         """The expressions of the path variable."""
         return PathAccess(
-            f"{self.alias}.length", f"{self.alias}.vertices", f"{self.alias}.path_edges", f"{self.alias}.elements"
+            *(f"{self.alias}.{quote(f'#{name}')}" for name in ("length", "vertices", "path_edges", "elements"))
         )
 
     def joined(self, needed: Mapping[str, Sequence[str]] | None = None) -> BoundQuery:
@@ -187,7 +186,11 @@ class SearchRelation:
                 parts.append(f" LEFT JOIN {element.relation} AS {alias} ON ({on})")
         for group in self.groups.values():
             alias = quote(f"{group.variable} lists")
-            parts += [" LEFT JOIN ", self._grouped(group), f" AS {alias} ON ({alias}.match = {self.alias}.match)"]
+            parts += [
+                " LEFT JOIN ",
+                self._grouped(group),
+                f" AS {alias} ON ({alias}.match = {self.alias}.{quote('#match')})",
+            ]
         return compose(span, *parts)
 
     def materialized(self) -> str:
@@ -200,7 +203,9 @@ class SearchRelation:
         lists = output_columns(output, self._elements(output), "")
         unnested = ", ".join(f"unnest({quote(c.name)}) AS {quote(c.name)}" for c in lists)
         first = quote(lists[0].name)
-        rows = f"SELECT match, {unnested}, generate_subscripts({first}, 1) AS place FROM {self.alias}"
+        rows = (
+            f"SELECT {quote('#match')} AS match, {unnested}, generate_subscripts({first}, 1) AS place FROM {self.alias}"
+        )
         parts: list[str | BoundQuery] = [f"(SELECT {quote('list')}.match"]
         for call, name in group.calls:
             parts += [", ", call, f" AS {name}"]
@@ -217,6 +222,13 @@ class SearchRelation:
 
     def aggregate(self, variable: str, each: Expression, first: int, last: int) -> str:
         """Return the SQL of an aggregate over a group variable, and add it to the FROM item."""
+        words = [token.text.lower() for token in each.tokens[first : last + 1]]
+        if words[:2] == ["count", "("] and words[3:] == [")"]:
+            if variable == self.bound.only_step:
+                return self.path.length
+            output = next(o for o in self.search.outputs if o.variable == variable)
+            lists = output_columns(output, self._elements(output), "[]")
+            return f"len({self.alias}.{quote(lists[0].name)})"
         group = self.groups.setdefault(variable, _Group(variable))
         column = f"value{len(group.calls)}"
         call = self._call(variable, each, first, last)
@@ -229,40 +241,15 @@ class SearchRelation:
     def _call(self, variable: str, each: Expression, first: int, last: int) -> BoundQuery:
         at = each.fragment.span.start
         start, stop = each.tokens[first].span.start, each.tokens[last].span.stop
-        text = each.fragment.text[start:stop]
+        call = expression(SqlFragment(each.fragment.text[start:stop], Span(start + at, stop + at)), {variable})
         output = next(o for o in self.search.outputs if o.variable == variable)
-        access = self._group_access(output)
-        fragment = SqlFragment(text, Span(start + at, stop + at))
-        inner = expression(fragment, {variable})
-        replacements: list[tuple[Span, str]] = []
-        done = -1
-        for reference in inner.references:
-            if reference.first <= done:
-                continue
-            place = Span(inner.tokens[reference.first].span.start, inner.tokens[reference.last].span.stop)
-            if reference.column is None:
-                before = inner.tokens[reference.first - 2].word if reference.first > 1 else ""
-                if before in ("ELEMENT_ID", "VERTEX_ID", "EDGE_ID"):
-                    place = Span(
-                        inner.tokens[reference.first - 2].span.start, inner.tokens[reference.last + 1].span.stop
-                    )
-                replacements.append((place, identity(access)))
-                continue
-            name = reference.column.identifier
-            value = access.column(name)
-            if missing(name, access.types):
-                types = self.patterns.labelled_types(self.patterns.variable(variable))
-                typed = next((c for t in types.values() if (c := t.column(name)) is not None), None)
-                if typed is None:
-                    span = inner.span(reference.last, reference.last)
-                    raise no_property(self.patterns.variable(variable).name, name, types, span)
-                value = f"CAST(NULL AS {typed.type})"
-            replacements.append((place, value))
-        words = {token.word for token in inner.tokens}
-        if inner.tokens[0].text.lower() in _ORDERED and not words & {"ORDER", "DISTINCT"}:
-            end = inner.tokens[partners(inner.tokens)[1]].span.start
-            replacements.append((Span(end, end), f" ORDER BY {quote('list')}.place"))
-        return self.context.bind_query(fragment, replacements=replacements)
+        inserted = list[tuple[Span, str]]()
+        words = {token.word for token in call.tokens}
+        if call.tokens[0].text.lower() in _ORDERED and not words & {"ORDER", "DISTINCT"}:
+            end = call.tokens[partners(call.tokens)[1]].span.start
+            inserted.append((Span(end, end), f" ORDER BY {quote('list')}.place"))
+        rewriter = Rewriter(self.context, self.patterns, {variable: self._group_access(output)}, bare=True)
+        return rewriter.sql(call, inserted=inserted)
 
     def _group_access(self, output: Output) -> Access:
         elements, name = self._elements(output), output.variable
@@ -272,8 +259,13 @@ class SearchRelation:
         keys = {own: access.keys[own] for own, access in joined.items()}
 
         def column(wanted: str) -> str:
-            values = [value for access in joined.values() if (value := access.column(wanted)) != "NULL"]
-            return values[0] if len(values) == 1 else f"coalesce({', '.join(values)})" if values else "NULL"
+            return coalesced(
+                [
+                    (access.column(wanted), found.type)
+                    for own, access in joined.items()
+                    if (found := elements[own].column(wanted)) is not None
+                ]
+            )
 
         return Access(kind, elements, tag, keys, column)
 

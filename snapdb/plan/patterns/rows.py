@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from snapdb.errors import BindError
-from snapdb.plan.patterns.access import Access, identity_columns, key_fields
+from snapdb.plan.patterns.access import Access, coalesced, identity_columns, key_fields
 from snapdb.plan.patterns.graphs import ElementType, Kind
 from snapdb.plan.patterns.paths import BoundPath, Node, Patterns, Step, Variable
 from snapdb.sql.patterns import RowsPer
@@ -34,7 +34,9 @@ class PerElement:
     def numbers(self) -> dict[str, str]:
         """ELEMENT_NUMBER of each variable: the first vertex is 1, the edge after it is 2."""
         place = f"{quote(STEP)}.place"
-        numbers = (f"(2 * {place} - 1)", f"(2 * {place})", f"(2 * {place} + 1)")
+        # On a path without edges, the step has only its first vertex.
+        exists = f"CASE WHEN {quote(STEP)}.element1 IS NOT NULL THEN"
+        numbers = (f"(2 * {place} - 1)", f"({exists} 2 * {place} END)", f"({exists} 2 * {place} + 1 END)")
         return dict(zip(self.names, numbers, strict=False))
 
     def lateral(self, matches: str) -> str:
@@ -98,15 +100,15 @@ def _access(kind: Kind, elements: Mapping[str, ElementType], value: str, name: s
         tag = f"CASE WHEN {value} IS NOT NULL THEN {text_literal(next(iter(elements)))} END"
 
     def column(wanted: str) -> str:
-        values = []
+        values = list[tuple[str, str]]()
         for own, element in elements.items():
             found = element.column(wanted)
             own_keys = [c.name.lower() for c in identity_columns(element)]
             if found is not None and wanted.lower() in own_keys:
-                values.append(keys[own][own_keys.index(wanted.lower())])
+                values.append((keys[own][own_keys.index(wanted.lower())], found.type))
             elif found is not None:
-                values.append(f"{quote(f'{name} {own} view')}.{quote(found.name)}")
-        return values[0] if len(values) == 1 else f"coalesce({', '.join(values)})" if values else "NULL"
+                values.append((f"{quote(f'{name} {own} view')}.{quote(found.name)}", found.type))
+        return coalesced(values)
 
     return Access(kind, elements, tag, keys, column)
 

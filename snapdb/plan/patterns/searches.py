@@ -51,7 +51,7 @@ def search_relation(
     outputs = _outputs(patterns, path, needs)
     bound = [item.variable for item in path.items if not isinstance(item, Repeat)]
     equal = tuple(v for v in dict.fromkeys(bound) if bound.count(v) > 1)
-    if path.prefix.search.kind != "all" and (inner := [v for v in equal if not _is_end(path, v)]):
+    if path.selects and (inner := [v for v in equal if not path.is_end(v)]):
         raise BindError(
             f"{patterns.variable(inner[0]).name} occurs twice in a pattern that selects paths, where only the first "
             "and the last vertex can be the same; use two variables, and compare them in WHERE without a search",
@@ -86,12 +86,6 @@ def _is_ambiguous(patterns: Patterns, path: BoundPath) -> bool:
     return sum(not any(patterns.variable(s.variable).named for s in item.steps) for item in repeated) > 1
 
 
-def _is_end(path: BoundPath, variable: str) -> bool:
-    ends = {path.first.variable, path.last.variable}
-    inner = [item.variable for item in path.items[1:-1] if not isinstance(item, Repeat)]
-    return variable in ends and variable not in inner
-
-
 def _search_vertex(graph: PatternGraph, vertex: ElementType) -> SearchVertex:
     key = identity_columns(vertex)
     columns = ", ".join(quote(c.name) for c in key)
@@ -111,8 +105,11 @@ def _search_node(
     """Return a node with the SELECTs of the keys that satisfy its conditions, per type."""
     variable = patterns.variable(node.variable)
     conditions = [*node.conditions, *_pushed(patterns, path, node, needs.where)]
+    conditions = [c for c in conditions if not (patterns.has_ctes and c.has_subquery)]
     tests = {}
-    for name in variable.types:
+    # An inner vertex of a pattern that selects paths is joined with other patterns only after the selection.
+    free = path.selects and not path.is_end(node.variable)
+    for name in node.types if free else variable.types:
         vertex = patterns.graph.vertices[name]
         queries = []
         if conditions:
@@ -126,7 +123,7 @@ def _search_node(
                 text += [") AND (" if index else "", rewriter.sql(condition)]
             query = compose(path.span, *text, ")")
             queries.append(with_views(patterns.graph, query, path.span))
-        if node.variable in restricted and len(variable.types) == 1:
+        if node.variable in restricted and len(variable.types) == 1 and not free:
             queries.append(restricted[node.variable])
         tests[name] = tuple(queries)
     return SearchNode(node.variable, tests)
@@ -134,11 +131,10 @@ def _search_node(
 
 def _pushed(patterns: Patterns, path: BoundPath, node: Node, where: Expression | None) -> list[Condition]:
     """Return the parts of the condition after the patterns that are about one vertex and can restrict the search."""
-    ends = {path.first.variable, path.last.variable}
     if where is None or patterns.variable(node.variable).depth != "singleton":
         return []
     # Paths are selected per first and last vertex, so conditions on these two commute with the selection.
-    if path.prefix.search.kind != "all" and node.variable not in ends:
+    if path.selects and not path.is_end(node.variable):
         return []
     return [c for c in conjuncts(where.fragment, patterns.names) if c.variables == {node.variable}]
 
@@ -203,16 +199,18 @@ def _within(context: BindContext, graph: PatternGraph, prefix: Prefix) -> int | 
 def _outputs(patterns: Patterns, path: BoundPath, needs: Needs) -> tuple[Output, ...]:
     """Return the columns that a query reads: named elements, lists of group variables, and lists of the path."""
     outputs = [Output("match"), Output("length")]
+    elsewhere = {item.variable for other in patterns.paths if other is not path for item in other.flat}
     seen: set[str] = set()
     for item in path.flat:
         variable = patterns.variable(item.variable)
-        if item.variable in seen or not variable.named:
+        read = patterns.has_ctes or item.variable in needs.referenced | elsewhere
+        if item.variable in seen or not variable.named or not read:
             continue
         seen.add(item.variable)
         kind = "node" if isinstance(item, Node) else "edge"
         if variable.depth != "group":
             outputs.append(Output(kind, item.variable, variable.types))  # type: ignore[arg-type]
-        elif item.variable in needs.groups:
+        elif item.variable in needs.groups and not (item.variable in needs.counted and item.variable == path.only_step):
             outputs.append(Output(f"{kind}s", item.variable, variable.types))  # type: ignore[arg-type]
     rows = needs.rows
     unnested = rows is not None and any(path is each for each in rows.paths)

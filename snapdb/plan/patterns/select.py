@@ -28,18 +28,25 @@ _MATCHES = quote("matches")
 """The alias of the matches under ONE ROW PER VERTEX or STEP."""
 
 
-def bind_graph_table(context: BindContext, table: GraphTable) -> BoundQuery:
+def bind_graph_table(context: BindContext, table: GraphTable, *, has_ctes: bool = False) -> BoundQuery:
     """Return a GRAPH_TABLE as a subquery in parentheses.
+
+    Args:
+        context: The binding context.
+        table: The GRAPH_TABLE.
+        has_ctes: Whether the query has common table expressions. Searches, which run queries of their own, do not see
+            them.
 
     Raises:
         BindError: A graph, label, variable or property does not exist, or a clause does not fit the pattern.
     """
     graph = open_graph(context, table)
     patterns = bind_paths(graph, table)
+    patterns.has_ctes = has_ctes
     for path in patterns.paths:
         narrow_types(patterns, path)
-    where = None if table.where is None else expression(table.where, patterns.names)
     rows = bind_rows(patterns, table.rows)
+    where = None if table.where is None else expression(table.where, patterns.variables)
     columns = expression(table.columns, patterns.variables)
     matches = _matches(context, patterns, needs_of(patterns, columns, where, rows))
     if where is not None:
@@ -159,7 +166,8 @@ def _add_search(
         relation.binds |= accesses.keys()
     if path.variable is not None:
         matches.paths[path.variable.text.lower()] = relation.path
-    rewriter = Rewriter(context, patterns, accesses)
+    paths = {} if path.variable is None else {path.variable.text.lower(): relation.path}
+    rewriter = Rewriter(context, patterns, accesses, paths, matches.aggregate)
     matches.where += [rewriter.sql(condition) for condition in relation.conditions]
 
 

@@ -50,20 +50,22 @@ def parts_of(context: BindContext, patterns: Patterns, path: BoundPath) -> Parts
             if isinstance(node, Node):
                 parts.numbers[id(node)] = len(parts.nodes)
                 parts.nodes.append(node)
-    rest = list(path.conditions)
+    rest = [*path.conditions, *_deferred(patterns, path)]
     for index, item in enumerate(path.items):
         if isinstance(item, Step):
             before, after = path.items[index - 1], path.items[index + 1]
             assert isinstance(before, Node)
             assert isinstance(after, Node)
             local = {before.variable, item.variable, after.variable}
-            own = [c for c in rest if c.variables <= local and item.variable in c.variables]
+            inner = [c for c in rest if c.variables <= local and item.variable in c.variables]
+            own = [c for c in inner if not (patterns.has_ctes and c.has_subquery)]
             rest = [c for c in rest if not any(c is each for each in own)]
             parts.chains[id(item)] = Chain(len(parts.steps))
             parts.steps.append(_step(context, patterns, path, (before, item, after), own, [item.cost]))
         elif isinstance(item, Repeat):
             _repeat(context, patterns, path, item, parts)
-    if path.prefix.search.kind != "all":
+    _check_costs(path)
+    if path.selects:
         for condition in rest:
             if not condition.variables <= {path.first.variable, path.last.variable}:
                 raise BindError(
@@ -75,6 +77,31 @@ def parts_of(context: BindContext, patterns: Patterns, path: BoundPath) -> Parts
                 )
     parts.rest = rest
     return parts
+
+
+def _deferred(patterns: Patterns, path: BoundPath) -> list[Condition]:
+    """Return the conditions of single elements that apply after the search, because they can read the query's CTEs.
+
+    Raises:
+        BindError: A condition of an element that is bound to a list can read them.
+    """
+    if not patterns.has_ctes:
+        return []
+    found = []
+    for item in path.items:
+        for element in item.items if isinstance(item, Repeat) else (item,):
+            for condition in element.conditions:
+                if not condition.has_subquery:
+                    continue
+                if isinstance(item, Repeat):
+                    raise BindError(
+                        "a subquery in a quantified path cannot read the common table expressions of WITH; write the "
+                        "query without WITH, or create a table",
+                        span=condition.fragment.span,
+                        code="pattern-condition",
+                    )
+                found.append(condition)
+    return found
 
 
 def _repeat(context: BindContext, patterns: Patterns, path: BoundPath, item: Repeat, parts: Parts) -> None:
@@ -160,13 +187,13 @@ def _step(
     """
     steps = [item for item in items if isinstance(item, Step)]
     # The automaton tests the vertices beside an edge.
-    bare = tuple(replace(item, conditions=()) if isinstance(item, Node) and not chain else item for item in items)
+    bare = tuple(_bare(patterns, item, tested=isinstance(item, Node) and not chain) for item in items)
     part = BoundPath(None, Prefix(), bare, tuple(conditions), path.span)
     read = [expression(cost, patterns.names) for cost in costs if cost is not None]
-    plain = not chain and not conditions and not read and not free and not steps[0].conditions
+    plain = not chain and not conditions and not read and not free and not part.flat[1].conditions
     parts: list[StepPart] = []
     if plain and patterns.graph.snapshot is not None:
-        for name in patterns.variable(steps[0].variable).types:
+        for name in steps[0].types if path.selects else patterns.variable(steps[0].variable).types:
             edge = patterns.graph.edges[name]
             parts += [
                 StepPart((edge.name,), (before, after), traversal, None)
@@ -178,19 +205,46 @@ def _step(
             for reference in each.references:
                 if reference.column is not None:
                     needed.setdefault(reference.variable, []).append(reference.column.identifier.lower())
-        for joined in join_paths(_without_ends(patterns, part), [part], needed):
+        for joined in join_paths(_without_others(patterns, part, selects=path.selects), [part], needed):
             parts.append(_part(context, patterns, part, joined, read, free=free))
     inner = tuple(node.variable for node in inner_nodes(items)) if chain else ()
     span = read[0].fragment.span if read else None
     return SearchStep(tuple(step.variable for step in steps), inner, tuple(parts), bool(read) or free, span)
 
 
-def _without_ends(patterns: Patterns, part: BoundPath) -> Patterns:
-    """Return the patterns with the ends of a step unrestricted, because the automaton tests their types."""
-    ends = {part.first.variable, part.last.variable}
+def _bare(patterns: Patterns, item: Item, *, tested: bool) -> Node | Step:
+    """Return an element without the conditions that are evaluated elsewhere."""
+    assert not isinstance(item, Repeat)
+    own = tuple(c for c in item.conditions if not tested and not (patterns.has_ctes and c.has_subquery))
+    return replace(item, conditions=own)
+
+
+def _without_others(patterns: Patterns, part: BoundPath, *, selects: bool) -> Patterns:
+    """Return the patterns with the ends of a step unrestricted, because the automaton tests their types.
+
+    With `selects`, the types of its other elements are those of their own labels, without those of other patterns.
+    """
     every = tuple(patterns.graph.vertices)
-    variables = {n: replace(v, types=every) if n in ends else v for n, v in patterns.variables.items()}
+    own = {item.variable: item.types for item in part.flat} if selects else {}
+    own |= dict.fromkeys((part.first.variable, part.last.variable), every)
+    variables = {n: replace(v, types=own.get(n, v.types)) for n, v in patterns.variables.items()}
     return replace(patterns, variables=variables)
+
+
+def _check_costs(path: BoundPath) -> None:
+    """Raise BindError for a COST that no search compares."""
+    if path.prefix.search.kind == "cheapest":
+        return
+    for item in path.items:
+        costs = [item.cost, *(s.cost for s in item.steps)] if isinstance(item, Repeat) else []
+        costs += [item.cost] if isinstance(item, Step) else []
+        for cost in costs:
+            if cost is not None:
+                raise BindError(
+                    "COST is compared by ANY CHEAPEST; write it before the pattern, or leave COST out",
+                    span=cost.span,
+                    code="pattern-condition",
+                )
 
 
 def _part(
