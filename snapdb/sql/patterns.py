@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from snapdb.errors import ParseError, Span
@@ -177,6 +178,12 @@ def parse_pattern(tokens: Sequence[Token], source: str) -> GraphTable:
     Raises:
         ParseError: A token is not valid at its position.
     """
+    return _parsed(tuple(tokens), source[tokens[0].span.start : tokens[-1].span.stop])
+
+
+@lru_cache(maxsize=64)  # a statement is parsed for its errors, and again when it is bound
+def _parsed(tokens: tuple[Token, ...], text: str) -> GraphTable:
+    """Parse the tokens of a GRAPH_TABLE (…), whose text is given."""
     # DuckDB reads ? as a parameter, but outside conditions it is a quantifier.
     inside = tuple(Token("QUESTION", *t[1:]) if t.text == "?" else t for t in tokens[2:-1])  # type: ignore[arg-type]
     if not inside:
@@ -185,6 +192,7 @@ def parse_pattern(tokens: Sequence[Token], source: str) -> GraphTable:
             span=Span(tokens[0].span.start, tokens[-1].span.stop),
             code="unexpected-end",
         )
+    source = " " * tokens[0].span.start + text
     folded = tuple(
         replace_kind(token, "PARAMETER") if token.kind == "parameter" else token
         for token in fold(inside, pattern_fragments, source)
