@@ -20,7 +20,9 @@ _NAMING = ("duplicate-", "folder-", "no-file", "unknown-")
 """The code prefixes of errors about a name."""
 _SEARCHED = re.compile(r"\"paths \d+ rows\"")
 """The name of a path search in a query."""
-_INTERNAL = re.compile(r"paths \d+( rows| found)?|\w+ \w+ \d+|#\w+")
+_INTERNAL = re.compile(
+    r"paths \d+( rows| found)?|#(match|length|vertices|path_edges|elements)\b|(?<=similar: )[^;]*\d+"
+)
 """The names of the relations and columns of a path search."""
 _LISTED = 8
 """The maximum number of names that a message lists."""
