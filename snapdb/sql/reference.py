@@ -49,7 +49,10 @@ class Topic:
         """The names, without synonyms and without names that only add words to the title."""
         titles = self.title.split(", ")
         first = [grammar(self.grammar).words(rule)[0] for rule in self.rules]
-        return (*titles, *(name for name in first if not any(_plain(name).startswith(_plain(t)) for t in titles)))
+        return (
+            *titles,
+            *(name for name in first if name and not any(_plain(name).startswith(_plain(t)) for t in titles)),
+        )
 
     @property
     def headline(self) -> str:
@@ -153,7 +156,8 @@ def _topic(title: str, text: str) -> Topic:
     found = _EXCERPT.search(text)
     family, listed = ("", []) if found is None else (found[1], found[2].split())
     rules = [rule for rule in grammar(family).statements() if rule in listed] if family else []
-    names = dict.fromkeys([*title.split(", "), *(words for rule in rules for words in grammar(family).words(rule))])
+    leading = (words for rule in rules for words in grammar(family).words(rule))
+    names = dict.fromkeys([*title.split(", "), *filter(None, leading)])  # a clause of queries begins with a name
     example = _EXAMPLE.search(text)
     table = _TABLE.search(text)
     return Topic(
