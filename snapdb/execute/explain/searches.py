@@ -10,7 +10,7 @@ from snapdb.plan.plan import PlanNode
 from snapdb.plan.searches import PathSearch, SearchNode, SearchStream
 
 _METHODS = {
-    "traversals": "depth-first search of all paths",
+    "walks": "depth-first search of all paths",
     "lanes": "multi-source breadth-first search with bit lanes",
     "earliest": "one scan of the edges in time order",
     "best-first": "best-first search from each source",
@@ -61,5 +61,5 @@ def _paths(search: PathSearch) -> int:
     automaton = search.automaton
     least = max(automaton.least, len(automaton.states) if len(automaton.states) > 1 else 0)
     most = automaton.most or max(least, _LONGEST if len(automaton.states) == 1 else least)
-    traversals = sum(degree**length for length in range(least, min(most, least + _LONGEST) + 1))
-    return round(min(sources * traversals * min(targets / every, 1.0), 1e15))
+    walks = sum(degree**length for length in range(least, min(most, least + _LONGEST) + 1))
+    return round(min(sources * walks * min(targets / every, 1.0), 1e15))
