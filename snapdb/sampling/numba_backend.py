@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from snapdb.arrays import Array, Int64s
+from snapdb.arrays import Int64s
 from snapdb.graph.view import GraphView
 from snapdb.kernels import buffers
 from snapdb.kernels.adjacency.spans import FIELDS, PLAIN_FIELDS
@@ -24,12 +23,13 @@ from snapdb.kernels.neighbor_pool.rows import PoolRule
 from snapdb.kernels.neighbor_pool.uniform import draw_unlimited
 from snapdb.kernels.rng import EVERY_HOP, fresh_prefix, hash_prefix, labor_keys, pick_prefix
 from snapdb.sampling.neighbor_pool_cache import NO_KEYS, NO_RECORDS, CacheReader, no_copies
+from snapdb.sampling.numba_subgraph import NumbaSubgraph, extended
 from snapdb.sampling.rounds import Rounds, RowTable, row_keys, slot_of
 from snapdb.sampling.sampler import SampleRequest
 from snapdb.sampling.scratch import NodeMap, Scratch
-from snapdb.sampling.subgraph import Edges, SeedGroup
+from snapdb.sampling.subgraph import Edges
 from snapdb.sampling.traversals import NO_PAIRS, Traversal, damaged, open_traversals, time_bounds
-from snapdb.types import Backend, Relation, SampleSpec
+from snapdb.types import Backend, SampleSpec
 
 _NO_STAMPS = np.empty(0, np.int32)
 """The stamps passed for disjoint trees, whose nodes are relabelled separately."""
@@ -53,60 +53,31 @@ class NumbaBackend:
         """
         return Scratch(node_counts, disjoint=self._disjoint, weighted=self._weighted)
 
-    def begin(self, batch: SampleRequest, traversals: Sequence[Any], scratch: Scratch) -> _NumbaSubgraph:
+    def begin(self, batch: SampleRequest, traversals: Sequence[Any], scratch: Scratch) -> NumbaSubgraph:
         """Return an empty subgraph in a thread's scratch memory, to which seeds and hops are added."""
         scratch.start()
-        return _NumbaSubgraph(batch, traversals, scratch)
+        return _DrawnSubgraph(batch, traversals, scratch)
 
 
-class _NumbaSubgraph:
-    """The subgraph of one batch in a thread's scratch memory."""
+class _DrawnSubgraph(NumbaSubgraph):
+    """The subgraph of one batch whose edges are drawn from rows."""
 
     def __init__(self, batch: SampleRequest, traversals: Sequence[Traversal], scratch: Scratch) -> None:
         spec, entry = batch.spec, batch.entry
-        self._batch, self._traversals, self._scratch = batch, traversals, scratch
-        weighted = spec.drawing.method == "PRIORITY"
-        self._ids = np.dtype(spec.ids)
-        self._edges = {traversal.relation: _no_edges(traversal, self._ids, weighted) for traversal in traversals}
+        weighted, ids = spec.drawing.method == "PRIORITY", np.dtype(spec.ids)
+        super().__init__(
+            batch, {traversal.relation: _no_edges(traversal, ids, weighted) for traversal in traversals}, scratch
+        )
+        self._traversals = traversals
         bounds = time_bounds(entry, spec.temporal)
         self._eligible = [
             Eligibility(bounds, traversal.excluded_pairs(entry.excluded, spec.temporal)) for traversal in traversals
         ]
 
-    def enter(self, group: SeedGroup, *, each: bool) -> Int64s:
-        nodes = self._scratch.nodes[group.type]
-        if each:
-            assert isinstance(nodes, NodeMap)
-            return nodes.enter_each(group.ids)
-        return nodes.enter(group.ids, group.trees)
-
     def expand(self, place: int, hop: int, low: int, high: int) -> None:
-        batch, traversal, eligible = self._batch, self._traversals[place], self._eligible[place]
+        batch, traversal, eligible = self.batch, self._traversals[place], self._eligible[place]
         drawn = _Hop(batch.spec, traversal, batch.number, hop, low, high, eligible, batch.rounds, batch.cache)
-        self._edges[traversal.relation] = _expand(drawn, self._scratch, self._edges[traversal.relation])
-
-    def node_counts(self) -> dict[str, int]:
-        return self._scratch.counts()
-
-    def edge_counts(self) -> dict[Relation, int]:
-        return {relation: edges.position.size for relation, edges in self._edges.items()}
-
-    def finish(self) -> tuple[dict[str, Int64s], dict[Relation, Edges], dict[str, Int64s] | None]:
-        """Return the batch's nodes, edges and trees. Nodes and trees are copied because scratch memory is reused."""
-        if self._batch.cache is not None:
-            self._batch.cache.count(self._scratch.draft.reads)
-        maps = self._scratch.nodes
-        nodes = {name: _copied(each.nodes[: each.count], self._ids) for name, each in maps.items()}
-        if not self._batch.spec.disjoint:
-            return nodes, self._edges, None
-        return nodes, self._edges, {name: _copied(each.trees[: each.count], np.int64) for name, each in maps.items()}
-
-
-def _copied(values: Int64s, dtype: npt.DTypeLike) -> Array:
-    """Return a copy in recycled memory, converted to `dtype`."""
-    copy = buffers.empty(values.shape, dtype)
-    copy[:] = values
-    return copy
+        self.edges[traversal.relation] = _expand(drawn, self.scratch, self.edges[traversal.relation])
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +186,7 @@ def _expand(hop: _Hop, scratch: Scratch, before: Edges) -> Edges:
     at_once = hop.unlimited and (hop.pooled or cached)
     new = _draw_unlimited(hop, scratch) if at_once else (_draw_limited if hop.pooled else _draw)(hop, scratch)
     drawn = scratch.draft.arrays
-    edges = _longer(before, new)
+    edges = extended(before, new)
     old = edges.position.size - new
     edges.position[old:] = drawn.positions[:new]
     edges.index[1, old:] = drawn.row_nodes[:new]
@@ -312,7 +283,7 @@ def _expand_directly(hop: _Hop, scratch: Scratch, reached: NodeMap, before: Edge
     if new < 0:
         raise damaged(traversal.relation)
     reached.reserve(new)
-    edges = _longer(before, new)
+    edges = extended(before, new)
     drawn, local, count = EdgeBuffers(edges.position, *edges.index), reached.local_ids, reached.count
     count, _ = sample_uniform(rows, hop.keys(), fanout, frontier, low, high, spans, local, count, drawn, old)
     if count < 0:
@@ -328,19 +299,6 @@ def _count_misses(scratch: Scratch, row_nodes: Int64s) -> None:
     if row_nodes.size:
         scratch.draft.reads[MISSES] += 1 + np.count_nonzero(np.diff(row_nodes))
         scratch.draft.reads[READ_EDGES] += row_nodes.size
-
-
-def _longer(before: Edges, new: int) -> Edges:
-    """Return a copy of the edges with room for `new` more."""
-    old = before.position.size
-    weight = None if before.weight is None else buffers.empty((old + new,), np.float64)
-    index = buffers.empty((2, old + new), before.index.dtype)
-    edges = Edges(index, buffers.empty((old + new,), before.position.dtype), weight)
-    edges.index[:, :old] = before.index
-    edges.position[:old] = before.position
-    if weight is not None:
-        weight[:old] = before.weight
-    return edges
 
 
 def _touches(hop: _Hop, frontier: NodeMap) -> bool:

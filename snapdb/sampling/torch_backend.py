@@ -6,8 +6,7 @@ Positions refer to the flat rows of its traversals' adjacency. Values read by po
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,15 +16,15 @@ from snapdb.graph.view import GraphView
 from snapdb.kernels.draw.scores import LOG_TABLE
 from snapdb.kernels.draw.uniform import EVERY
 from snapdb.kernels.rng import EVERY_HOP
-from snapdb.kernels.torch_ops import MOST, chunks, number
+from snapdb.kernels.torch_ops import MOST, chunks
 from snapdb.sampling.rounds import RowTable, row_keys, slot_of
 from snapdb.sampling.sampler import SampleRequest
 from snapdb.sampling.scratch import Scratch
-from snapdb.sampling.subgraph import Edges, Ints, SeedGroup
 from snapdb.sampling.torch_draws import Drawn, HopDraws, HopKeys, Kept, is_scored
 from snapdb.sampling.torch_eligible import Frontier, Hidden, Limits, eligible_edges, stretches
+from snapdb.sampling.torch_subgraph import HopEdges, TorchSubgraph, joined
 from snapdb.sampling.torch_traversals import TorchTraversal, open_torch_traversals, tensor_on
-from snapdb.types import Backend, Relation, SampleSpec
+from snapdb.types import Backend, SampleSpec
 
 _LOOKED_THROUGH = 1 << 24
 """The number of edges per chunk when whole rows are searched. It bounds memory."""
@@ -64,59 +63,13 @@ class TorchBackend:
         """Return empty scratch memory, because torch allocates the memory that a batch needs."""
         return Scratch({})
 
-    def begin(self, batch: SampleRequest, traversals: Sequence[Any], scratch: Scratch) -> _TorchSubgraph:
+    def begin(self, batch: SampleRequest, traversals: Sequence[Any], scratch: Scratch) -> TorchSubgraph:
         """Return an empty subgraph on the device, to which seeds and hops are added."""
-        return _TorchSubgraph(batch, traversals, self.device, self._node_counts, self._table)
+        return _DrawnSubgraph(batch, traversals, self.device, self._node_counts, self._table)
 
 
-@dataclass(slots=True)
-class _Numbered:
-    """The nodes of one vertex type in a batch. A node's position is its local id."""
-
-    base: int
-    """The number of dense ids."""
-    nodes: Tensor
-    """[nodes] dense ids."""
-    trees: Tensor
-    """[nodes] the tree of each node. Empty if trees are not disjoint."""
-
-    @property
-    def count(self) -> int:
-        return self.nodes.numel()
-
-    def append(self, nodes: Tensor) -> Tensor:
-        """Return new local ids for these nodes, including duplicates."""
-        low = self.count
-        self.nodes = torch.cat((self.nodes, nodes))
-        return torch.arange(low, self.count, device=nodes.device)
-
-    def meet(self, nodes: Tensor, trees: Tensor) -> Tensor:
-        """Return the local ids of these (tree, node) pairs. New nodes are numbered by first appearance."""
-        if trees.numel():
-            # Encode (tree, vertex) as one integer, so that one sort relabels pairs.
-            local, new = number(self.trees * self.base + self.nodes, trees * self.base + nodes)
-            self.trees = torch.cat((self.trees, trees[new]))
-        else:
-            local, new = number(self.nodes, nodes)
-        self.nodes = torch.cat((self.nodes, nodes[new]))
-        return local
-
-
-class _HopEdges(NamedTuple):
-    """The edges that one hop draws over one relation."""
-
-    neighbors: Tensor
-    """[edges] local ids of neighbours."""
-    sides: Tensor
-    """[edges] local ids of the expanded nodes."""
-    positions: Tensor
-    """[edges] positions in the flat rows."""
-    weights: Tensor | None
-    """[edges] Horvitz-Thompson weights, or None."""
-
-
-class _TorchSubgraph:
-    """The subgraph of one batch: node ids and draws as tensors that grow with every hop."""
+class _DrawnSubgraph(TorchSubgraph):
+    """The subgraph of one batch whose edges are drawn from rows."""
 
     def __init__(
         self,
@@ -126,18 +79,10 @@ class _TorchSubgraph:
         node_counts: Mapping[str, int],
         table: Tensor,
     ) -> None:
-        self._batch, self._traversals, self._device, self._table = batch, traversals, device, table
-        self._spec = spec = batch.spec
-        none = torch.empty(0, dtype=torch.int64, device=device)
-        ends = [] if spec.link is None else [spec.link.edge.destination]
-        reached = [
-            name for traversal in traversals for name in (traversal.relation.expands, traversal.relation.reaches)
-        ]
-        types = dict.fromkeys([spec.seed_type, *ends, *reached])
-        self._nodes = {name: _Numbered(node_counts[name], none, none) for name in types}
-        self._limits = Limits.of(batch.entry, spec.temporal, device)
-        weights = none.to(torch.float64) if spec.drawing.method == "PRIORITY" else None
-        self._edges = {traversal.relation: [_HopEdges(none, none, none, weights)] for traversal in traversals}
+        weighted = batch.spec.drawing.method == "PRIORITY"
+        super().__init__(batch, [t.relation for t in traversals], device, node_counts, weighted=weighted)
+        self._traversals, self._table = traversals, table
+        self._limits = Limits.of(batch.entry, self.spec.temporal, device)
         self._hidden = {
             traversal.relation: hidden
             for traversal in traversals
@@ -149,54 +94,26 @@ class _TorchSubgraph:
 
         If all edges have times and the bound is exclusive, the seed edges are already outside their trees' bounds.
         """
-        excluded, temporal = self._batch.entry.excluded, self._spec.temporal
+        excluded, temporal = self.batch.entry.excluded, self.spec.temporal
         if excluded is None or excluded.source.size == 0 or traversal.relation.edge != excluded.edge:
             return None
         if temporal is not None and not temporal.inclusive and not traversal.traversal.undated:
             return None
-        return Hidden.of(excluded, traversal, self._spec.disjoint, self._device)
-
-    def enter(self, group: SeedGroup, *, each: bool) -> Ints:
-        numbered, nodes = self._nodes[group.type], tensor_on(group.ids, self._device)
-        if each:
-            return _values(numbered.append(nodes))
-        trees = tensor_on(group.trees, self._device) if self._spec.disjoint else numbered.trees
-        return _values(numbered.meet(nodes, trees))
-
-    def node_counts(self) -> dict[str, int]:
-        return {name: numbered.count for name, numbered in self._nodes.items()}
-
-    def edge_counts(self) -> dict[Relation, int]:
-        return {relation: sum(part.positions.numel() for part in parts) for relation, parts in self._edges.items()}
+        return Hidden.of(excluded, traversal, self.spec.disjoint, self.device)
 
     def expand(self, place: int, hop: int, low: int, high: int) -> None:
         traversal = self._traversals[place]
-        near, far = (self._nodes[name] for name in (traversal.relation.expands, traversal.relation.reaches))
+        near, far = (self.nodes[name] for name in (traversal.relation.expands, traversal.relation.reaches))
         frontier = Frontier(near.nodes[low:high], near.trees[low:high])
         drawn = self._drawn(self._how(traversal, hop), frontier, self._hidden.get(traversal.relation))
         neighbors = traversal.indices[drawn.positions].to(torch.int64)
-        trees = frontier.trees[drawn.sides] if self._spec.disjoint else frontier.trees[:0]
-        part = _HopEdges(far.meet(neighbors, trees), drawn.sides + low, drawn.positions, drawn.weights)
-        self._edges[traversal.relation].append(part)
-
-    def finish(self) -> tuple[dict[str, Ints], dict[Relation, Edges], dict[str, Ints] | None]:
-        """Return nodes, edges and trees, as tensors on a GPU or as arrays in host memory."""
-        ids = torch.int64 if self._spec.ids == "int64" else torch.int32
-        edges = {}
-        for relation, parts in self._edges.items():
-            index = torch.stack(
-                [torch.cat([part.neighbors for part in parts]), torch.cat([part.sides for part in parts])]
-            )
-            position, weight = _joined([part.positions for part in parts]), _joined([part.weights for part in parts])
-            edges[relation] = Edges(_values(index.to(ids)), _values(position), _values(weight))
-        nodes = {name: _values(numbered.nodes.to(ids)) for name, numbered in self._nodes.items()}
-        if not self._spec.disjoint:
-            return nodes, edges, None
-        return nodes, edges, {name: _values(numbered.trees) for name, numbered in self._nodes.items()}
+        trees = frontier.trees[drawn.sides] if self.spec.disjoint else frontier.trees[:0]
+        part = HopEdges(far.meet(neighbors, trees), drawn.sides + low, drawn.positions, drawn.weights)
+        self.edges[traversal.relation].append(part)
 
     def _how(self, traversal: TorchTraversal, hop: int) -> HopDraws:
         """Return the rule and keys of one hop over one relation."""
-        spec, batch, fanout, kept = self._spec, self._batch, traversal.count(hop), None
+        spec, batch, fanout, kept = self.spec, self.batch, traversal.count(hop), None
         number = EVERY_HOP if spec.reuse_hops else hop
         ordinals = None if self._limits is None else self._limits.ordinals
         keys = HopKeys(spec.seed, batch.number, number, traversal.relation.hash, ordinals)
@@ -228,18 +145,7 @@ class _TorchSubgraph:
         if len(parts) == 1:
             return parts[0]
         sides, positions = torch.cat([part.sides for part in parts]), torch.cat([part.positions for part in parts])
-        return Drawn(sides, positions, _joined([part.weights for part in parts]))
-
-
-def _joined(parts: Sequence[Tensor | None]) -> Tensor | None:
-    """Return the concatenated parts, or None if there are none."""
-    tensors = [part for part in parts if part is not None]
-    return torch.cat(tensors) if tensors else None
-
-
-def _values(tensor: Tensor | None) -> Ints:
-    """Return the tensor, or a numpy array that shares its memory if that is host memory."""
-    return tensor.numpy() if tensor is not None and tensor.device.type == "cpu" else tensor
+        return Drawn(sides, positions, joined([part.weights for part in parts]))
 
 
 def _listed(
