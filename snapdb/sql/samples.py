@@ -586,11 +586,7 @@ def _check(tokens: Sequence[Token]) -> None:
 
 FAMILY = Family(
     grammar="samples",
-    builders={
-        **dict.fromkeys(("sample", "using", "walk", "walk_using"), _sampled),
-        "audit": _audit,
-        "create": _create,
-    },
+    builders={**dict.fromkeys(("sample", "using", "walk", "walk_using"), _sampled), "audit": _audit, "create": _create},
     fragments=_fragments,
     check=_check,
 )
