@@ -216,7 +216,11 @@ class SamplePlan(Plan):
         operator, what = ("Rows", "of edges") if self.delivers == "rows" else ("Stream", "of batches")
         if spec.walk is not None:
             what = "of steps" if self.delivers == "rows" else "of batches of walks"
-        below = sample if hints.reads == frozenset() else PlanNode("Gather", self._gathered(), (sample,))
+        below = (
+            sample
+            if hints.reads == frozenset() or spec.walk is not None
+            else PlanNode("Gather", self._gathered(), (sample,))
+        )
         return PlanNode(operator, f"{what}, by {threads}", (below,))
 
     def _method(self) -> str:

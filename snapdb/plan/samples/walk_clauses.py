@@ -45,11 +45,6 @@ def bind_walk(statement: Sample, snapshot: Snapshot, context: BindContext) -> Wa
     clauses = statement.clauses.walk
     assert clauses is not None, "the statement is a walk"
     assert clauses.length is not None, "the parser wants LENGTH"
-    if statement.seeds.edges:
-        raise _clash(
-            "WALK starts at vertices, and SEEDS EDGES has edges; write SEEDS (SELECT … FROM …) AS vertex_type",
-            statement.seeds.span,
-        )
     seed_type = find_vertex_type(snapshot, statement.seeds.type).name
     length = _whole(clauses.length, "LENGTH", 1, _MOST_STEPS)
     steps = _metapath(statement, clauses, snapshot, context, seed_type, length)
