@@ -1,4 +1,4 @@
-"""Batch assembly from a sampled subgraph: features, targets, edge columns, and seed edge pairs."""
+"""Batch assembly from a sampled subgraph or walks: features, targets, edge columns, and seed edge pairs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from torch import Tensor
 
 from snapdb.arrays import Int64s
 from snapdb.graph.view import Adjacency, EdgeColumn, Feature, GraphView, KeyReader
+from snapdb.loading.assemble_walks import assemble_walks
 from snapdb.loading.batch import NO_SEED_COLUMN, NO_TREES, Batch
 from snapdb.loading.device_transfer import DeviceTransfer
 from snapdb.loading.lazy import Held, Lazy, host, rows_of, tensor_of
+from snapdb.loading.walk_batch import WalkBatch
 from snapdb.sampling import Edges, NeighborSampler, SamplerInput, Seeds, Subgraph
 from snapdb.sampling.subgraph import Ints
+from snapdb.sampling.walker import Walker, Walks
 from snapdb.types import EdgeType
 
 _Nodes = Mapping[str, Callable[[], Int64s]]
@@ -31,6 +34,26 @@ _NO_TYPE = "a batch contains the node and edge types that its sampler reaches"
 
 
 def assemble(
+    view: GraphView,
+    sampler: NeighborSampler | Walker,
+    seeds: Seeds,
+    entry: SamplerInput,
+    drawn: Subgraph | Walks,
+    transfer: DeviceTransfer,
+    *,
+    index: tuple[int, int],
+    lineage: Mapping[str, Any],
+) -> Batch | WalkBatch:
+    """Build a batch from the input of a sampler or walker, and the subgraph or the walks that were drawn for it."""
+    if isinstance(sampler, NeighborSampler):
+        assert isinstance(drawn, Subgraph)
+        return _assemble_subgraph(view, sampler, seeds, entry, drawn, transfer, index=index, lineage=lineage)
+    assert isinstance(drawn, Walks)
+    y = _targets(view, seeds, entry.ordinals)
+    return assemble_walks(view, sampler, seeds, entry, drawn, y, index=index, lineage=lineage)
+
+
+def _assemble_subgraph(
     view: GraphView,
     sampler: NeighborSampler,
     seeds: Seeds,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from snapdb.arrays import Array, Bools, Int64s
+from snapdb.loading.walk_audit import walk_rules
 from snapdb.storage.array_files import STATIC
 from snapdb.types import EdgeType, SampleSpec
 
@@ -34,9 +35,10 @@ class _Traversals(Protocol):
 
 def rules(sampler: _Traversals) -> dict[str, Any]:
     """Return the rules for a sampler's batches, except seed times, as plain JSON values (`rules` in their lineage)."""
-    link = sampler.spec.link
+    link, walk = sampler.spec.link, sampler.spec.walk
     negatives = None if link is None else link.negatives
     return {
+        **({} if walk is None else {"walk": walk_rules(walk)}),
         "exclude": "NONE" if link is None else link.exclude,
         # A batch can be checked only against its own seed edges.
         "known": negatives.known

@@ -351,7 +351,7 @@ class _Age:
         return torch.where(time == STATIC, FOREVER, batch.seed_time[tree] - time)
 
 
-def _collated(batches: list[Batch], **_: Any) -> None:
+def refuse_collation(batches: list[Any], **_: Any) -> None:
     """Raise an error, because a DataLoader with a batch_size would collate several batches into one."""
     raise InputError(
         "DataLoader must not collate batches, because each batch is complete, with the number of seeds "
@@ -361,4 +361,4 @@ def _collated(batches: list[Batch], **_: Any) -> None:
     )
 
 
-default_collate_fn_map[Batch] = _collated
+default_collate_fn_map[Batch] = refuse_collation

@@ -20,6 +20,7 @@ from torch import Tensor
 from snapdb.arrays import Array
 from snapdb.loading.batch import Batch
 from snapdb.loading.lazy import Held, host, parts, tensor_of
+from snapdb.loading.walk_batch import WalkBatch
 from snapdb.storage.catalog_db.codec import decode
 from snapdb.types import EdgeType
 
@@ -55,20 +56,21 @@ class _Flat(NamedTuple):
         """Return the dtype and shape of each array."""
         return {name: _array_facts(values) for name, values in self.values.items()}
 
-    def restored(self) -> Batch:
-        """Return the batch that was flattened, byte for byte.
+    def restored(self) -> Batch | WalkBatch:
+        """Return the batch that was flattened, byte for byte. Only batches of walks have an array `walks`.
 
         Raises:
             KeyError, RuntimeError, TypeError, ValueError: The arrays and the metadata do not match.
         """
         fields: dict[str, Any] = {}
-        for name, hint in _hints().items():
+        kind = WalkBatch if "walks" in self.values else Batch
+        for name, hint in _hints(kind).items():
             if name in self.facts:
                 fields[name] = _field(hint, self.facts[name])
-            # A field that is missing in the file was added to Batch later, so it keeps its default.
+            # A field that is missing in the file was added to the class later, so it keeps its default.
             elif name in self.facts["keys"] or name in self.values:
                 fields[name] = _gathered(self, name)
-        return Batch(**fields)
+        return kind(**fields)
 
 
 def _array_facts(values: _Values) -> _ArrayFacts:
@@ -78,10 +80,10 @@ def _array_facts(values: _Values) -> _ArrayFacts:
     return _ArrayFacts(str(values.type), (len(values),), arrow=True)
 
 
-def flatten(batch: Batch) -> _Flat:
+def flatten(batch: Batch | WalkBatch) -> _Flat:
     """Return a batch's arrays and metadata. Edge columns and keys that have not been read yet are read."""
     flat = _Flat({}, {"keys": {}, "sparse": {}})
-    for name, hint in _hints().items():
+    for name, hint in _hints(type(batch)).items():
         value = getattr(batch, name)
         if value is not None and _holds_arrays(hint):
             _spread(flat, name, value)
@@ -119,10 +121,10 @@ def _gathered(flat: _Flat, path: str) -> Any:
 
 
 @cache
-def _hints() -> dict[str, Any]:
+def _hints(kind: type[Batch] | type[WalkBatch]) -> dict[str, Any]:
     """Return the fields of a batch and their types."""
-    hints = get_type_hints(Batch)
-    return {field.name: hints[field.name] for field in fields(Batch)}
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}
 
 
 def _holds_arrays(hint: Any) -> bool:

@@ -12,6 +12,7 @@ from snapdb.attribute_docs import document_attributes
 from snapdb.errors import CorruptError, FormatError
 from snapdb.loading.batch import Batch
 from snapdb.loading.batch_files import CONTAINERS, flatten, read, write
+from snapdb.loading.walk_batch import WalkBatch
 from snapdb.storage.manifests import Folder, FolderWriter, read_folder
 from snapdb.types.text import counted
 
@@ -23,7 +24,7 @@ class BatchWriter:
         self._folder, self._format = folder, format_
         self._schema: dict[str, str] = {}
 
-    def __call__(self, batch: Batch) -> int:
+    def __call__(self, batch: Batch | WalkBatch) -> int:
         """Write a batch's file and return its size in bytes."""
         flat = flatten(batch)
         epoch, number = batch.index
@@ -48,8 +49,10 @@ class BatchWriter:
 
 
 @document_attributes
-class BatchFolder(Dataset[Batch]):
+class BatchFolder(Dataset[Any]):
     """The batches of an exported directory, epoch by epoch, byte for byte as the stream yielded them.
+
+    The items are `Batch`, or `WalkBatch` for random walks.
 
     It is a map-style torch Dataset. Pass it to a DataLoader with `batch_size=None`, shuffled or not, with any number of
     workers. `read_batches` opens it.
@@ -113,7 +116,7 @@ class BatchFolder(Dataset[Batch]):
     def __len__(self) -> int:
         return len(self._names)
 
-    def __getitem__(self, index: int) -> Batch:
+    def __getitem__(self, index: int) -> Any:
         """Return the batch at an index, which starts at 0 and counts over all epochs.
 
         Raises:
@@ -141,7 +144,7 @@ class BatchFolder(Dataset[Batch]):
             )
         return batch
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[Any]:
         return (self[index] for index in range(len(self)))
 
     def __repr__(self) -> str:
@@ -150,7 +153,7 @@ class BatchFolder(Dataset[Batch]):
 
 
 def read_batches(path: str | os.PathLike[str], *, verify: bool = True) -> BatchFolder:
-    """Open a directory of batches written by COPY (SAMPLE …) TO or `snapdb export`. No database is needed.
+    """Open a directory of batches written by COPY (SAMPLE … | WALK …) TO or `snapdb export`. No database is needed.
 
     Args:
         path: The directory.

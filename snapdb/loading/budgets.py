@@ -21,6 +21,10 @@ from snapdb.types import Cache
 if TYPE_CHECKING:
     from snapdb.sampling.neighbor_pool_cache import RowCache
 
+SAMPLE_SIZES = "BATCH, FANOUT or NEGATIVES"
+WALK_SIZES = "BATCH, LENGTH, PER SEED or WINDOW"
+"""The clauses that make a batch smaller, of neighbourhoods and of walks."""
+
 
 class MemoryBudget:
     """The bytes that a stream may use for its threads' scratch memory and for batches, complete or in progress.
@@ -37,9 +41,9 @@ class MemoryBudget:
     3
     """
 
-    def __init__(self, limit: int | None) -> None:
-        """`limit` is in bytes, or None for no limit."""
-        self.limit = limit
+    def __init__(self, limit: int | None, clauses: str = SAMPLE_SIZES) -> None:
+        """`limit` is in bytes, or None for no limit. `clauses` are those that make a batch smaller, for messages."""
+        self.limit, self._clauses = limit, clauses
         self._batch = self._scratch = 0
 
     def made(self, batch: int, scratch: int) -> None:
@@ -60,7 +64,7 @@ class MemoryBudget:
             raise InputError(
                 f"the memory limit of the stream is {_said(self.limit)}, but a batch needs {takes}; increase memory, "
                 "or make "
-                "batches smaller with BATCH, FANOUT or NEGATIVES",
+                f"batches smaller with {self._clauses}",
                 code="memory",
             )
 
@@ -114,8 +118,14 @@ _SAID_BY_TORCH = ("out of memory", "can't allocate memory", "not enough memory")
 
 
 @contextmanager
-def enough_memory(epoch: int, index: int) -> Iterator[None]:
-    """Build a batch in the block. Raises InputError if there is not enough memory."""
+def enough_memory(epoch: int, index: int, clauses: str = SAMPLE_SIZES) -> Iterator[None]:
+    """Build a batch in the block. Raises InputError if there is not enough memory.
+
+    Args:
+        epoch: The epoch number.
+        index: The batch number within the epoch.
+        clauses: The clauses that make a batch smaller, for the message.
+    """
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -124,7 +134,7 @@ def enough_memory(epoch: int, index: int) -> Iterator[None]:
         reason = str(error).partition("\n")[0]
         raise InputError(
             f"batch {index} of epoch {epoch} does not fit in memory{f' ({reason})' if reason else ''}; make "
-            "batches smaller with BATCH, FANOUT or NEGATIVES",
+            f"batches smaller with {clauses}",
             code="memory",
         ) from error
 

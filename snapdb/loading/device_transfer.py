@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import torch
@@ -20,9 +20,11 @@ from snapdb.graph.features import SparseReader, TimedReader
 from snapdb.graph.view import Feature, GraphView
 from snapdb.loading.batch import Batch
 from snapdb.loading.lazy import Held, parts, placed, ready, rows_of, tensor_of
+from snapdb.loading.walk_batch import WalkBatch
 from snapdb.memory import available_memory
 
 _T = TypeVar("_T")
+_B = TypeVar("_B", Batch, WalkBatch)
 GatherZeroCopy = Callable[[Tensor, Tensor], Tensor]
 """`gather_zero_copy` of `snapdb.kernels.triton_gather`, which needs Triton."""
 _CHUNK = 1 << 26
@@ -32,7 +34,7 @@ _CHUNK = 1 << 26
 class SentBatch(NamedTuple):
     """A batch whose copy to the device has started."""
 
-    batch: Batch
+    batch: Batch | WalkBatch
     arrival: Any
     """The CUDA event after which its tensors are complete, or None if they are already complete."""
 
@@ -151,23 +153,25 @@ class DeviceTransfer:
             return tensor_of(feature.read_before(nodes(), before))
         return rows_of(feature, nodes()) if self._residents.rows(kind, name) is None else None
 
-    def pinned(self, batch: Batch) -> Batch:
+    def pinned(self, batch: _B) -> _B:
         """Return the batch in the memory from which it is copied to the device: page-locked memory for a GPU."""
         # A copy from pageable memory blocks the thread. From page-locked memory, the GPU copies asynchronously (DMA).
-        return batch.moved(ready) if self.device.type == "cuda" else batch
+        there: Any = batch.moved(ready) if self.device.type == "cuda" else batch
+        return cast("_B", there)
 
-    def send(self, batch: Batch) -> SentBatch:
+    def send(self, batch: Batch | WalkBatch) -> SentBatch:
         """Start the copy of a batch, with its resident features, to the device."""
         with self.working():
             there = batch if self.device.type == "cpu" else batch.moved(partial(placed, device=self.device))
-            there = replace(there, features=Held({kind: self._joined(there, kind) for kind in there.features}))
+            if isinstance(there, Batch):  # walks have no features
+                there = replace(there, features=Held({kind: self._joined(there, kind) for kind in there.features}))
             if self._side is None:
                 return SentBatch(there, None)
             arrival = self._backend.Event()
             arrival.record(self._side)
             return SentBatch(there, arrival)
 
-    def receive(self, sent: SentBatch) -> Batch:
+    def receive(self, sent: SentBatch) -> Batch | WalkBatch:
         """Return the batch for the consumer's CUDA stream. Kernels launched on it from now on wait for the copy."""
         if sent.arrival is None:
             return sent.batch

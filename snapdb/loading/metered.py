@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -105,7 +105,7 @@ class MeteredStream(BatchStream):
         self.meter = _WorkMeter(on_gpu=(source.spec.device or "").startswith("cuda"))
         super().__init__(source, options, self.meter)
         # Use a copy without the cache, so that measurements do not count as cache hits and misses.
-        self._plain = copy.copy(self.sampler)
+        self._plain: NeighborSampler = copy.copy(cast("NeighborSampler", self._workers.builder.drawer))
         self._repeats = 1
         self.start()
 

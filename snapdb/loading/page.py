@@ -1,11 +1,11 @@
-"""A batch as HTML for notebooks: seeds, tensor shapes and dtypes, hops and lineage. It reads no data."""
+"""A batch as HTML for notebooks: seeds, tensor shapes and dtypes, hops or walks, and lineage. It reads no data."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
 from html import escape
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import Tensor
 
@@ -14,6 +14,7 @@ from snapdb.types.text import Head, html_table
 
 if TYPE_CHECKING:
     from snapdb.loading.batch import Batch
+    from snapdb.loading.walk_batch import WalkBatch
 
 
 _K = TypeVar("_K")
@@ -26,8 +27,18 @@ _Row = tuple[str, str, str, str, str, str]
 
 def page(batch: Batch, headline: str, optional: tuple[str, ...]) -> str:
     """Return the batch as HTML. `optional` names the fields that are a tensor or None."""
-    rows = [*_seeds(batch, optional), *_nodes(batch), *_edges(batch)]
-    lineage = [(name, value if isinstance(value, str) else json.dumps(value)) for name, value in batch.lineage.items()]
+    return _html(headline, [*_seeds(batch, optional), *_nodes(batch), *_edges(batch)], batch.lineage)
+
+
+def walk_page(batch: WalkBatch, headline: str, optional: tuple[str, ...]) -> str:
+    """Return a batch of walks as HTML. `optional` names the fields that are a tensor or None."""
+    edges = (_row("walks", name, _kept(batch.edges, name)) for name in batch.edges)
+    return _html(headline, [_row("walks", "walks", batch.walks), *edges, *_seeds(batch, optional)], batch.lineage)
+
+
+def _html(headline: str, rows: list[_Row], lineage_values: Mapping[str, Any]) -> str:
+    """Return the table of tensors, with the lineage folded."""
+    lineage = [(name, value if isinstance(value, str) else json.dumps(value)) for name, value in lineage_values.items()]
     folded = html_table((Head("name"), Head("value")), lineage)
     return (
         f"<div><b>{escape(headline)}</b>{html_table(_HEADS, rows)}"
@@ -35,7 +46,7 @@ def page(batch: Batch, headline: str, optional: tuple[str, ...]) -> str:
     )
 
 
-def _seeds(batch: Batch, optional: tuple[str, ...]) -> Iterator[_Row]:
+def _seeds(batch: Batch | WalkBatch, optional: tuple[str, ...]) -> Iterator[_Row]:
     """Yield rows for the seed tensors."""
     yield _row("seeds", "input_id", batch.input_id)
     for name in optional:

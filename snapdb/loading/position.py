@@ -13,7 +13,7 @@ from snapdb.graph.view import GraphView
 from snapdb.loading.source import Share
 from snapdb.release import __version__
 from snapdb.sampling import Seeds
-from snapdb.types import RNG_SCHEME, Refresh, SampleSpec
+from snapdb.types import RNG_SCHEME, RandomWalk, Refresh, SampleSpec
 from snapdb.types.sampling import ZeroWeight
 
 
@@ -46,7 +46,7 @@ def stream_lineage(
     }
 
 
-_LATER = {"refresh": None, "generation": 0, "zero_weight": None}
+_LATER = {"refresh": None, "generation": 0, "zero_weight": None, "walk": None}
 """The values of fields that are missing from the states of older releases."""
 _PINNED = ("snapshot", "graph", "version", "window", "definition")
 """The entries of a view's lineage that identify its snapshot."""
@@ -115,15 +115,17 @@ def identity(view: GraphView, seeds: Seeds, spec: SampleSpec, zeros: ZeroWeight 
         "refresh": None if spec.refresh is None else _plain(spec.refresh),
         "generation": 0 if spec.refresh is None else spec.generation,
         "zero_weight": zeros,
+        # States of samples keep the entries that they had before there were walks.
+        **({} if spec.walk is None else {"walk": _plain(spec.walk)}),
     }
     # A round trip through JSON converts tuples to lists, so that a new identity equals a saved one.
     plain: dict[str, Any] = json.loads(json.dumps(values))
     return plain
 
 
-def _plain(refresh: Refresh) -> dict[str, Any]:
-    """Return a refresh policy as plain JSON values, with fractions as text."""
-    values = asdict(refresh).items()
+def _plain(clauses: Refresh | RandomWalk) -> dict[str, Any]:
+    """Return the clauses of REFRESH or WALK as plain JSON values, with fractions as text."""
+    values = asdict(clauses).items()
     return {name: str(value) if isinstance(value, Fraction) else value for name, value in values}
 
 
@@ -141,7 +143,7 @@ def loaded(
     if not isinstance(state, Mapping):
         raise _refused(f"the state of a stream must be a value that state_dict() returned, found {state!r:.60}")
     said = {**_LATER, **state}
-    for name, here in expected.items():
+    for name, here in {"walk": None, **expected}.items():
         if name not in said:
             raise _refused(f"the state of a stream must be a value that state_dict() returned, but it has no {name!r}")
         if said[name] != here:

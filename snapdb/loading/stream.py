@@ -16,7 +16,6 @@ from snapdb.graph.view import GraphView
 from snapdb.kernels import buffers
 from snapdb.kernels.compilation import reporting_compilation
 from snapdb.loading import position
-from snapdb.loading.audit import rules
 from snapdb.loading.batch import Batch
 from snapdb.loading.batch_builder import NO_METER, Meter
 from snapdb.loading.device_transfer import one_ahead
@@ -26,10 +25,11 @@ from snapdb.loading.source import Sharing, StreamOptions, StreamSource
 from snapdb.loading.visited_rounds import check_any_order
 from snapdb.loading.workers import OrderedMap, OrderedWorkers
 from snapdb.sampling import NeighborSampler, Seeds
+from snapdb.sampling.walker import Walker
 from snapdb.types import Published, SampleSpec
 
 Given = TypeVar("Given", default=Batch)
-"""The items of a stream: batches, or the transform's results for them."""
+"""The items of a stream: a `Batch`, or a `WalkBatch` for WALK, or the transform's results for them."""
 
 _DEFAULTS = StreamOptions()
 
@@ -106,7 +106,7 @@ class BatchStream(IterableDataset[Given]):
 
     @property
     def spec(self) -> SampleSpec:
-        """The bound SAMPLE statement."""
+        """The bound SAMPLE or WALK statement."""
         return self._workers.source.spec
 
     @property
@@ -121,8 +121,13 @@ class BatchStream(IterableDataset[Given]):
 
     @property
     def sampler(self) -> NeighborSampler:
-        """The neighbour sampler."""
+        """The neighbour sampler. Raises SnapdbError for a stream of random walks, which has a `walker`."""
         return self._workers.builder.sampler
+
+    @property
+    def walker(self) -> Walker:
+        """The random walker of a stream of walks. Raises SnapdbError for other streams."""
+        return self._workers.builder.walker
 
     @property
     def device(self) -> torch.device:
@@ -353,8 +358,8 @@ class BatchStream(IterableDataset[Given]):
             workers.forget(workers.epochs.taken_last(at))
 
     def _lineage(self, epoch: int) -> dict[str, Any]:
-        seeds, sampler = self._workers.identity["seeds"], self.sampler
-        return stream_lineage(self.view, sampler.spec, seeds, rules(sampler), epoch, sampler.zero_weight)
+        seeds, builder = self._workers.identity["seeds"], self._workers.builder
+        return stream_lineage(self.view, builder.spec, seeds, builder.rules, epoch, builder.zero_weight)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -219,7 +219,7 @@ class OrderedWorkers:
         self.source, self.options = source, options.of(source)
         self.epochs = Epochs(source.seeds, source.spec, options.sharing)
         self.builder = BatchBuilder(source, self.options, meter)
-        self.identity = identity(source.view, source.seeds, source.spec, self.builder.sampler.zero_weight)
+        self.identity = identity(source.view, source.seeds, source.spec, self.builder.zero_weight)
         self._visits: VisitedRounds | None = None
         """The rounds of pool rows under SCOPE VISITED, or None if no batch has been sampled yet."""
         self._maps: weakref.WeakSet[OrderedMap[BatchSeeds, Any]] = weakref.WeakSet()

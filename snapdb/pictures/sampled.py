@@ -174,6 +174,11 @@ class _Wanted:
         )
 
     def _on_cpu(self, spec: SampleSpec) -> SampleSpec:
+        if spec.walk is not None:
+            raise BindError(
+                "draw shows neighbourhoods, but this is a sampler of random walks; pass a SAMPLE statement",
+                code="not-a-sample",
+            )
         # None of these clauses but BATCH affects a batch, and the device may be busy with training.
         return replace(spec, batch_size=self.seeds, device=None, backend=None, memory=None, ids="int64")
 

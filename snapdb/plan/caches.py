@@ -78,6 +78,13 @@ def _bind_create_cache(statement: CreateCache, context: BindContext) -> Plan:
     if (there := check_own(statement, "cache", existing)) is not None:
         return NothingPlan(there)
     sampler = find_named(context.catalog.sampler, statement.sampler)
+    if sampler.method == "WALK":
+        raise BindError(
+            f"sampler {sampler.name} is one of random walks, whose batches have neither rows nor features that a cache "
+            "could hold; name a sampler of neighbourhoods",
+            span=statement.sampler.span,
+            code="other-sampler",
+        )
     if statement.features is not None:
         if room is not None and room.where == "FILE":
             raise BindError(

@@ -105,6 +105,8 @@ def _prune_columns(plan: SamplePlan) -> SamplePlan:
 
 def _delivered_elements(spec: SampleSpec) -> set[str]:
     """Return the elements for which batches have entries."""
+    if spec.walk is not None:  # batches of walks have the targets of their seeds, but no features
+        return {spec.seed_type}
     types = [fanout.edge for fanout in spec.fanouts] + ([] if spec.link is None else [spec.link.edge])
     return {spec.seed_type, *(name for type_ in types for name in type_)}
 

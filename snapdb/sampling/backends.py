@@ -29,14 +29,14 @@ def open_sampler(view: GraphView, spec: SampleSpec) -> NeighborSampler:
         ValueError: A fanout is negative and not FULL, or the seed type is not in the snapshot.
     """
     device = "cpu" if spec.device is None else spec.device
-    _check_device(device)
+    check_device(device)
     if spec.backend == "numba" or (spec.backend is None and device == "cpu"):
         return numba_sampler(view, spec)
     # Import the module on first use, because importing torch takes a second of CPU time and statements on the CPU do
     # not need it.
     module = importlib.import_module("snapdb.sampling.torch_backend")
     try:
-        return NeighborSampler(view, spec, module.TorchBackend(_checked(view, spec), spec, device))
+        return NeighborSampler(view, spec, module.TorchBackend(check_ids(view, spec), spec, device))
     except InputError as error:
         # The user requested torch, so falling back to numba would hide that the device is not used.
         if spec.backend == "torch":
@@ -47,10 +47,10 @@ def open_sampler(view: GraphView, spec: SampleSpec) -> NeighborSampler:
 
 def numba_sampler(view: GraphView, spec: SampleSpec) -> NeighborSampler:
     """Return the numba sampler for any statement. Raises the same errors as `open_sampler`."""
-    return NeighborSampler(view, spec, NumbaBackend(_checked(view, spec), spec))
+    return NeighborSampler(view, spec, NumbaBackend(check_ids(view, spec), spec))
 
 
-def _checked(view: GraphView, spec: SampleSpec) -> GraphView:
+def check_ids(view: GraphView, spec: SampleSpec) -> GraphView:
     """Return the view after checking that it has the seed type and that its dense ids fit into the id type."""
     if spec.seed_type not in view.node_counts:
         found = ", ".join(view.node_counts)
@@ -68,7 +68,7 @@ def _checked(view: GraphView, spec: SampleSpec) -> GraphView:
     return view
 
 
-def _check_device(name: str) -> None:
+def check_device(name: str) -> None:
     """Raise InputError if the name is not a device name, or if the GPU does not exist."""
     if not _DEVICE.fullmatch(name):
         raise InputError(

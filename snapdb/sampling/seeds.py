@@ -113,6 +113,13 @@ def batches_before(seeds: int, spec: SampleSpec, epoch: int) -> int:
     return rounds * ((slices.count - 1) * full + last) + rest * full
 
 
+def seeds_before(seeds: int, spec: SampleSpec, epoch: int) -> int:
+    """Return the number of seeds in the batches of all earlier epochs."""
+    slices = _Slices.of(seeds, spec.subset)
+    rounds, rest = divmod(epoch, slices.count)
+    return rounds * seeds + rest * slices.size
+
+
 # Seed expansion: the seeds of a batch, the ends and negatives of seed edges, and the excluded edges.
 class SeedExpansion:
     """The expansion of a seed set's batches into sampler inputs. It has no state, so threads can share it."""

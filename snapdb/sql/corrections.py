@@ -119,6 +119,48 @@ def _sample(mistake: Mistake) -> str:
     return _renamed_clause(mistake) or _foreign_clause(mistake)
 
 
+_WALK_NUMBERS = {
+    "WALK_LENGTH": "LENGTH",
+    "STEPS": "LENGTH",
+    "WALKS_PER_NODE": "PER SEED",
+    "NUM_WALKS": "PER SEED",
+    "P": "RETURN",
+    "Q": "INOUT",
+    "RESTART_PROB": "RESTART",
+    "CONTEXT_SIZE": "WINDOW",
+    "NUM_NEGATIVE_SAMPLES": "NEGATIVES",
+}
+"""The clauses of WALK that correspond to arguments of PyG and DGL."""
+_ONLY_SAMPLES = frozenset({"EXCLUDE", "KEEP", "LAYOUT", "METHOD", "REFRESH", "REUSE", "WITHOUT"})
+_ONLY_WALKS = frozenset({"ALONG", "INOUT", "LENGTH", "PER", "RESTART", "RETURN", "TIME", "WINDOW"})
+
+
+def _walk(mistake: Mistake) -> str:
+    """Correct WALK clauses that have different names in other systems, and clauses of the wrong statement."""
+    word, number = mistake.word(), next((t for i in (1, 2, 3) if (t := mistake.text(i))[:1].isdigit()), "")
+    if {"FANOUT", "EPOCHS"} <= mistake.accepted and word in _ONLY_WALKS:
+        return f"WALK FROM … for {word}, which is a clause of random walks"
+    if mistake.only("(") and (mistake.word(-1), word) == ("SEEDS", "EDGES"):
+        return "SEEDS (SELECT …) AS vertex_type, because walks start at vertices"
+    if mistake.only("SEED") and word == "POSITIVE":
+        return "only NEGATIVES and the number, which is per pair of WINDOW"
+    if mistake.only("(", "NUMBA", "TORCH") and word == "REPLACEMENT" and "WALK" in {t.word for t in mistake.tokens}:
+        return "the statement without it, because every step of a walk is a new draw"
+    if not {"LENGTH", "EPOCHS"} <= mistake.accepted:
+        return ""
+    if not mistake.text() and mistake.word(-2) == "FROM":
+        return f"SEEDS (SELECT …) AS vertex_type LENGTH 80, or WALK USING {mistake.text(-1)} for a sampler"
+    if word in _WALK_NUMBERS:
+        return f"{_WALK_NUMBERS[word]} {number or 5}"
+    if word == "METAPATH":
+        return "ALONG (edge_type OUT, edge_type IN)"
+    if word == "FANOUT":
+        return "LENGTH 80 for random walks, or SAMPLE FROM … FANOUT for neighbourhoods"
+    if word in _ONLY_SAMPLES:
+        return f"SAMPLE FROM … for {word}, which is a clause of neighbourhoods, or leave it out"
+    return _renamed_clause(mistake) or _foreign_clause(mistake)
+
+
 def _renamed_clause(mistake: Mistake) -> str:
     """Return the clause that corresponds to a PyG or PyTorch argument."""
     word, following = mistake.word(), [mistake.text(offset) for offset in range(1, 4)]
@@ -160,7 +202,8 @@ def _foreign_clause(mistake: Mistake) -> str:
 
 def _sample_from(mistake: Mistake) -> str:
     if mistake.only("FROM", "USING") and mistake.text():
-        return f"SAMPLE FROM {mistake.text()} for a snapshot, SAMPLE USING {mistake.text()} for a sampler"
+        verb = "WALK" if mistake.word(-1) == "WALK" else "SAMPLE"
+        return f"{verb} FROM {mistake.text()} for a snapshot, {verb} USING {mistake.text()} for a sampler"
     return ""
 
 
@@ -335,7 +378,7 @@ def _pattern(mistake: Mistake) -> str:
 
 
 _RULES: tuple[Callable[[Mistake], str], ...] = (
-    *(_event_time, _of, _at, _sample, _sample_from, _value, _seeds, _fanout, _quotes, _written, _maintained),
+    *(_event_time, _of, _at, _walk, _sample, _sample_from, _value, _seeds, _fanout, _quotes, _written, _maintained),
     *(_created, _graph, _pattern),
     _parentheses,
 )

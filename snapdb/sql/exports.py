@@ -119,7 +119,7 @@ class CopySnapshotTo(Statement):
 
 @dataclass(frozen=True, slots=True)
 class CopySampleTo(Statement):
-    """COPY (SAMPLE …) TO 'path' [(option value, …)]."""
+    """COPY (SAMPLE … | WALK …) TO 'path' [(option value, …)]."""
 
     reads: ClassVar[bool] = True
 
@@ -179,7 +179,7 @@ def _copy_sample(tree: Tree, place: Place, reader: Reader) -> CopySampleTo:
     what, path = leaves(tree)
     options = _options_to(tree)
     sample = reader.statement(what)
-    assert isinstance(sample, Sample | SampleUsing), "only what begins with SAMPLE is folded"
+    assert isinstance(sample, Sample | SampleUsing), "only what begins with SAMPLE or WALK is folded"
     return CopySampleTo(*place, sample, string(path), span_of(path), options)
 
 
@@ -248,9 +248,9 @@ def _print_option(option: _CopyOption) -> str:
 
 
 def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """Yield the query in COPY (…) and the value in AT."""
+    """Yield the query or sample in COPY (…) and the value in AT."""
     if 1 in pairs:
-        yield Run("STATEMENT" if says(tokens, 2, "SAMPLE") else "QUERY", 2, pairs[1])
+        yield Run("STATEMENT" if says(tokens, 2, "SAMPLE") or says(tokens, 2, "WALK") else "QUERY", 2, pairs[1])
     yield from at_values(tokens, pairs)
 
 

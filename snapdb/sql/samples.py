@@ -1,8 +1,8 @@
-"""Samples and samplers: SAMPLE, AUDIT SAMPLE, CREATE SAMPLER and their clauses."""
+"""Samples, random walks and samplers: SAMPLE, WALK, AUDIT, CREATE SAMPLER and their clauses."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
+from dataclasses import dataclass, field, fields
+from decimal import Decimal
 from typing import Any, ClassVar, Literal, TypeVar
 
 import lark
@@ -19,6 +19,7 @@ from snapdb.sql.syntax import (
     SqlFragment,
     Statement,
     Tree,
+    decimal,
     first_tree,
     fragment,
     has,
@@ -32,6 +33,7 @@ from snapdb.sql.syntax import (
     trees,
 )
 from snapdb.sql.unsupported import refuse_parameters
+from snapdb.sql.walk_clauses import WalkClauses, build_walk_clause, print_walk_clauses
 from snapdb.types import FULL, Backend, Direction, IdType, Method, SeedOrder, by_word, did_you_mean
 
 
@@ -115,7 +117,7 @@ class RefreshClause:
 
 @dataclass(frozen=True, slots=True)
 class Clauses:
-    """The clauses of SAMPLE, in any order and each at most once. A missing clause is None.
+    """The clauses of SAMPLE or WALK, in any order and each at most once. A missing clause is None.
 
     The `span` of each clause covers its whole text.
     """
@@ -149,11 +151,29 @@ class Clauses:
     memory: Spanned[int] | None = None
     """The memory limit in bytes."""
     ids: Spanned[IdType] | None = None
+    walk: WalkClauses | None = None
+    """The clauses that only WALK has, or None for SAMPLE."""
+
+    @property
+    def verb(self) -> Literal["SAMPLE", "WALK"]:
+        """The first word of the statement."""
+        return "SAMPLE" if self.walk is None else "WALK"
+
+    @property
+    def spans(self) -> dict[str, Span]:
+        """The span of each clause of the statement, by its field name."""
+        given = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "walk"}
+        if self.walk is not None:
+            given |= {f"walk.{item.name}": getattr(self.walk, item.name) for item in fields(self.walk)}
+        return {name: clause.span for name, clause in given.items() if clause is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Sample(Statement):
-    """SAMPLE FROM snapshot and its clauses. SEEDS and FANOUT are required."""
+    """SAMPLE FROM snapshot or WALK FROM snapshot, and its clauses.
+
+    SEEDS is required, and so is FANOUT for samples and LENGTH for walks.
+    """
 
     reads: ClassVar[bool] = True
 
@@ -167,29 +187,33 @@ class Sample(Statement):
 
     @property
     def fanouts(self) -> Spanned[tuple[FanoutClause, ...]]:
-        assert self.clauses.fanouts is not None, "the parser wants FANOUT"
+        assert self.clauses.fanouts is not None, "the parser wants FANOUT of samples"
         return self.clauses.fanouts
 
     def to_sql(self) -> str:
-        return print_statement(f"SAMPLE FROM {print_name(self.snapshot)}", *_print_clauses(self.clauses))
+        head = f"{self.clauses.verb} FROM {print_name(self.snapshot)}"
+        return print_statement(head, *_print_clauses(self.clauses))
 
 
 @dataclass(frozen=True, slots=True)
 class SampleUsing(Statement):
-    """SAMPLE USING sampler [clauses that replace those of the sampler]."""
+    """SAMPLE USING sampler or WALK USING sampler [clauses that replace those of the sampler]."""
 
     reads: ClassVar[bool] = True
 
     sampler: Name
     clauses: Clauses
+    only_name: bool = False
+    """Whether only the name of the sampler was given, so that the sampler decides whether it samples or walks."""
 
     def to_sql(self) -> str:
-        return print_statement(f"SAMPLE USING {print_name(self.sampler)}", *_print_clauses(self.clauses))
+        head = f"{self.clauses.verb} USING {print_name(self.sampler)}"
+        return print_statement(head, *_print_clauses(self.clauses))
 
 
 @dataclass(frozen=True, slots=True)
 class CreateSampler(Statement):
-    """CREATE [OR REPLACE] SAMPLER [IF NOT EXISTS] name AS SAMPLE FROM … | SAMPLE USING other …."""
+    """CREATE [OR REPLACE] SAMPLER [IF NOT EXISTS] name AS SAMPLE … | WALK …."""
 
     name: Name
     sample: Sample | SampleUsing
@@ -203,7 +227,7 @@ class CreateSampler(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Audit(Statement):
-    """AUDIT SAMPLE …, which checks a sampler's batches."""
+    """AUDIT SAMPLE … or AUDIT WALK …, which checks a sampler's batches."""
 
     reads: ClassVar[bool] = True
 
@@ -223,18 +247,21 @@ def _audit(tree: Tree, place: Place) -> Audit:
 
 
 def _inner(tree: Tree, place: Place) -> Sample | SampleUsing:
-    """Build the SAMPLE statement inside another statement."""
+    """Build the SAMPLE or WALK statement inside another statement."""
     sample = trees(tree)[-1]
     return _sampled(sample, Place(place.source, span_of(sample)))
 
 
 def _sampled(tree: Tree, place: Place) -> Sample | SampleUsing:
-    of, clauses = name(leaves(tree)[0]), _build_clauses(once(trees(tree)), place.source)
-    if tree.data == "using":
+    of = name(leaves(tree)[0])
+    clauses = _build_clauses(once(trees(tree)), place.source, walks=tree.data in ("walk", "walk_using"))
+    if tree.data in ("using", "walk_using"):
         return SampleUsing(*place, of, clauses)
     if clauses.seeds is None:
         raise _lacking("SEEDS clause; add e.g. SEEDS (SELECT id FROM t) AS vertex_type", place)
-    if clauses.fanouts is None:
+    if clauses.walk is not None and clauses.walk.length is None:
+        raise _lacking("LENGTH clause; add the number of steps, e.g. LENGTH 80", place)
+    if clauses.walk is None and clauses.fanouts is None:
         raise _lacking("FANOUT clause; add e.g. FANOUT (DEFAULT => [10, 10])", place)
     return Sample(*place, of, clauses)
 
@@ -264,21 +291,24 @@ _BACKENDS: dict[str, Backend] = by_word(Backend)
 _ID_TYPES: dict[str, IdType] = {"int64": "int64", "int32": "int32"}
 
 
-def _build_clauses(given: Mapping[str, Tree], source: str) -> Clauses:
+def _build_clauses(given: Mapping[str, Tree], source: str, *, walks: bool) -> Clauses:
     # SEEDS and SEEDS EDGES are different grammar rules, so `once` does not detect that both are present.
     if "seeds" in given and "seed_edges" in given:
         later = max(span_of(given["seeds"]), span_of(given["seed_edges"]))
         raise ParseError("SEEDS is specified twice; keep one", span=later, code="duplicate-clause")
     clauses: dict[str, Any] = {}
+    walk: dict[str, Any] = {}
     for rule, tree in given.items():
-        if rule == "within":
+        if (walked := build_walk_clause(rule, tree)) is not None:
+            walk.update([walked])
+        elif rule == "within":
             clauses[rule] = _within(tree, source)
         elif rule == "options":
             clauses.update(_options(tree))
         else:
             field, build = _BUILDERS[rule]
             clauses[field] = build(tree)
-    return Clauses(**clauses)
+    return Clauses(**clauses, walk=WalkClauses(**walk) if walks else None)
 
 
 def _seeds(tree: Tree) -> _SeedsClause:
@@ -336,17 +366,6 @@ def _known(tree: Tree) -> _KnownClause:
     return _KnownClause(_KNOWN[when[0].type] if when else "EVER", types, span_of(tree))
 
 
-def _decimal(tree: Tree, clause: str) -> Decimal:
-    """Return a clause's number exactly as written."""
-    text = "".join(leaves(tree))
-    try:
-        return Decimal(text)
-    except InvalidOperation:  # hexadecimal
-        raise ParseError(
-            f"{clause} must be a decimal number, found {text[:40]}", span=span_of(tree), code="bad-number"
-        ) from None
-
-
 def _options(tree: Tree) -> dict[str, Spanned[Any]]:
     """Return the options of WITH (memory = '2GB', ids = 'int32'), each with the span of WITH."""
     options: dict[str, Spanned[Any]] = {}
@@ -388,10 +407,10 @@ def _refresh(tree: Tree) -> RefreshClause:
     percent = first_tree(tree, "percent")
     return RefreshClause(
         strategy=_STRATEGIES[leaves(tree)[0].type],
-        percent=None if percent is None else _decimal(trees(percent)[0], "OTF"),
+        percent=None if percent is None else decimal(trees(percent)[0], "OTF"),
         every=_every(clauses["every"]) if "every" in clauses else None,
-        amplify=_decimal(trees(clauses["amplify"])[0], "AMPLIFY") if "amplify" in clauses else None,
-        fetch=_decimal(trees(trees(clauses["fetch"])[0])[0], "FETCH") if "fetch" in clauses else None,
+        amplify=decimal(trees(clauses["amplify"])[0], "AMPLIFY") if "amplify" in clauses else None,
+        fetch=decimal(trees(trees(clauses["fetch"])[0])[0], "FETCH") if "fetch" in clauses else None,
         scope=_scope(clauses["scope"]) if "scope" in clauses else None,
         shared="shared" in clauses,
         above=integer(trees(clauses["above"])[0], "DEGREE ABOVE") if "above" in clauses else None,
@@ -428,7 +447,7 @@ _BUILDERS: dict[str, tuple[str, Callable[[Tree], object]]] = {
     "negatives": ("negatives", _negatives),
     "known": ("known", _known),
     "exclude": ("exclude", _spanned(lambda tree: _EXCLUDED[leaves(tree)[0].type] if leaves(tree) else "PAIR")),
-    "subset": ("subset", _spanned(lambda tree: _decimal(trees(tree)[0], "SUBSET"))),
+    "subset": ("subset", _spanned(lambda tree: decimal(trees(tree)[0], "SUBSET"))),
     "duplicates": ("allow_duplicates", _spanned(lambda _: True)),
     "layout": ("layout", _spanned(lambda tree: "BLOCKS" if leaves(tree)[0].type == "BLOCKS" else "NODES")),
     "reuse": ("reuse_hops", _spanned(lambda _: True)),
@@ -448,6 +467,7 @@ _T = TypeVar("_T")
 def _print_clauses(clauses: Clauses) -> Iterator[object]:
     """Yield each clause as text, in grammar order. A missing clause yields a value that is not text."""
     yield clauses.seeds and _print_seeds(clauses.seeds)
+    yield from () if clauses.walk is None else print_walk_clauses(clauses.walk)
     yield clauses.fanouts and f"FANOUT ({', '.join(map(_print_fanout, clauses.fanouts.value))})"
     yield clauses.method and _print_method(clauses.method)
     yield clauses.weights and f"WEIGHT BY {', '.join(map(_print_weight, clauses.weights.value))}"
@@ -566,7 +586,7 @@ def _check(tokens: Sequence[Token]) -> None:
 
 FAMILY = Family(
     grammar="samples",
-    builders={"sample": _sampled, "using": _sampled, "audit": _audit, "create": _create},
+    builders={**dict.fromkeys(("sample", "using", "walk", "walk_using"), _sampled), "audit": _audit, "create": _create},
     fragments=_fragments,
     check=_check,
 )

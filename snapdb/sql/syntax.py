@@ -9,7 +9,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from math import inf, isfinite
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
@@ -207,7 +207,10 @@ def once(clauses: Iterable[Tree]) -> dict[str, Tree]:
 
 _LABELS = {
     "alias": "AS",
+    "back": "RETURN",
     "backend": "WITH numba or torch",
+    "clock": "TIME RESPECTING",
+    "contrasts": "NEGATIVES",
     "device": "ON",
     "duplicates": "ALLOW DUPLICATES",
     "event_time": "the event time",
@@ -222,6 +225,7 @@ _LABELS = {
     "replacement": "WITH or WITHOUT REPLACEMENT",
     "reuse": "REUSE HOPS",
     "seed_edges": "SEEDS",
+    "steps": "LENGTH",
 }
 
 
@@ -292,6 +296,17 @@ def integer(tree: Tree, clause: str) -> int:
     except ValueError:
         raise ParseError(
             f"{clause} must be an integer, found {text[:40]}", span=span_of(tree), code="bad-number"
+        ) from None
+
+
+def decimal(tree: Tree, clause: str) -> Decimal:
+    """Return a clause's number exactly as written. Raises ParseError if it is hexadecimal."""
+    text = "".join(leaves(tree))
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ParseError(
+            f"{clause} must be a decimal number, found {text[:40]}", span=span_of(tree), code="bad-number"
         ) from None
 
 

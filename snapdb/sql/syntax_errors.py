@@ -30,7 +30,9 @@ _READABLE = {
 _LONG = 80
 """The maximum length of a list of expected tokens if a word is merely misspelt. A longer list is omitted."""
 
-_STARTS = frozenset({"CREATE", "DIFF", "DROP", "EXPLAIN", "INSERT", "REFRESH", "SAMPLE", "SELECT", "SHOW", "UPDATE"})
+_STARTS = frozenset(
+    {"CREATE", "DIFF", "DROP", "EXPLAIN", "INSERT", "REFRESH", "SAMPLE", "SELECT", "SHOW", "UPDATE", "WALK"}
+)
 """Words that usually begin a statement where the grammar does not expect them."""
 
 _GROUPS = (

@@ -388,17 +388,18 @@ PLAIN_HINTS = ExecutionHints(threads=1, fused=False, backend="numba")
 """The hints before the optimizer applies any rule."""
 
 
-# Named SAMPLE statements, their caches, and cache statistics.
+# Named SAMPLE and WALK statements, their caches, and cache statistics.
 
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """A named SAMPLE statement, with the properties that SHOW lists."""
+    """A named SAMPLE or WALK statement, with the properties that SHOW lists."""
 
     id: int
     name: str
     text: str
-    """The complete statement, SAMPLE FROM …, as the user wrote it, except that SAMPLE USING is already resolved."""
+    """The complete statement, SAMPLE FROM … or WALK FROM …, as the user wrote it, except that USING is already
+    resolved."""
     snapshot: str
     """The snapshot name. A later statement can replace the snapshot with this name."""
     seeds: str
@@ -407,7 +408,9 @@ class Sampler:
     """Whether the seeds are edges."""
     batch: int
     hops: int
-    method: Method
+    """The number of hops, or the length of random walks."""
+    method: Method | Literal["WALK"]
+    """The sampling method, or WALK for random walks."""
     created: int
     """Microseconds since 1970 UTC."""
     author: str

@@ -86,6 +86,24 @@ def eligible(spec: SampleSpec, unit: TimeUnit | None) -> str:
     return ", ".join(words)
 
 
+def walk_weights(drawing: Drawing) -> str:
+    """Describe the weights of a walk's steps, or return '' if the steps are uniform."""
+    if not drawing.weighted:
+        return ""
+    by = ", ".join(f"{edge}.{column}" for edge, column in drawing.weights)
+    return f"WEIGHT BY {by or 'the weight of the graph'}"
+
+
+def bounds(spec: SampleSpec, unit: TimeUnit | None) -> str:
+    """Describe the time bounds of a seed's walks, or return '' if there are none. `unit` is the unit of event times."""
+    if spec.temporal is None:
+        return ""
+    words = f"edges with time {'<=' if spec.temporal.inclusive else '<'} that of the seed"
+    return words + (
+        f", no older than {_length(spec.temporal.within, unit)}" if spec.temporal.within is not None else ""
+    )
+
+
 def _length(within: int, unit: TimeUnit | None) -> str:
     """
     >>> _length(7 * 86_400_000_000, "timestamp"), _length(5_400_000_000, "timestamp"), _length(3600, "integer")

@@ -6,7 +6,6 @@ the whole epoch in the same way as a stream and discards the batches.
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Hashable, Mapping
@@ -14,15 +13,16 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from snapdb import loading
 from snapdb.builders.element_columns import read_tables
 from snapdb.execute.explain import details
 from snapdb.execute.explain.feature_caches import SERVING_FEATURES, feature_cache_nodes, feature_cache_numbers
 from snapdb.execute.explain.neighbor_pools import SERVING_CACHE, CacheWatch, pool_nodes
+from snapdb.execute.explain.probes import batch_words, epoch_seeds, metered, numbered, places
+from snapdb.execute.explain.walks import explain_walk
 from snapdb.execute.samples.opening import open_sample
 from snapdb.execute.session import ExecutionContext
 from snapdb.graph.layout import read_layout
-from snapdb.loading.source import StreamOptions, StreamSource
+from snapdb.loading.source import StreamSource
 from snapdb.plan.plan import PlanNode
 from snapdb.plan.samples import SamplePlan
 from snapdb.plan.samples.plans import unreached_fanouts
@@ -104,7 +104,6 @@ def _size(tensor: Any) -> int:
     return sum(int(part.nbytes) for part in (tensor.crow_indices(), tensor.col_indices(), tensor.values()))
 
 
-_PROBES = 4
 _PATIENCE = 1.0
 """The time in seconds after which no further batch is measured."""
 _EDGE = 24
@@ -129,13 +128,15 @@ class _Work:
 
 
 def explain_sample(context: ExecutionContext, plan: SamplePlan, *, analyze: bool) -> PlanNode:
-    """Return the operators of one epoch. With `analyze`, also run it."""
+    """Return the operators of one epoch of SAMPLE or WALK. With `analyze`, also run it."""
+    if plan.spec.walk is not None:
+        return explain_walk(context, plan, plan.spec.walk, analyze=analyze)
     started = time.perf_counter()
     opened = open_sample(context, plan)
     reading = time.perf_counter() - started
     try:
         context.check_stopped()
-        with plan.places.under(), _metered(context, opened) as stream:
+        with plan.places.under(), metered(context, opened) as stream:
             expected, looked = _probed(context, stream)
             root = _root(context, plan, opened, stream, looked)
             _fill(root, expected, stream.options.threads_of(1), reading)
@@ -143,31 +144,23 @@ def explain_sample(context: ExecutionContext, plan: SamplePlan, *, analyze: bool
             if analyze and not cached:
                 _analyze(context, root, stream, expected.shares)
         if analyze and cached:  # the measured batches do not need cached rows
-            with plan.places.under(), _metered(context, opened, caches=True) as stream:
+            with plan.places.under(), metered(context, opened, caches=True) as stream:
                 _analyze(context, root, stream, expected.shares)
     finally:
         opened.release()
     return root
 
 
-def _metered(context: ExecutionContext, opened: StreamSource, *, caches: bool = False) -> MeteredStream:
-    # Several streams read the source one after another, so no stream may release it.
-    source = opened._replace(lease=None)
-    if not caches:
-        source = source._replace(cache=None, feature_cache=None)
-    return loading.MeteredStream(source, StreamOptions(max_threads=context.threads))
-
-
 def _probed(context: ExecutionContext, stream: MeteredStream) -> tuple[_Work, int]:
     """Return the work of an epoch, extrapolated from a few of its batches, and the number of these batches."""
-    batches, seeds = len(stream), _epoch_seeds(stream)
-    tally, places = _Tally(), _places(stream)
-    if places:
+    batches, seeds = len(stream), epoch_seeds(stream)
+    tally, chosen = _Tally(), places(stream)
+    if chosen:
         context.step(f"sampling a few batches of {stream.spec.snapshot}", None)
-        stream.replayed(0, places[-1])  # a warm-up batch, so that kernel loading and page faults are not measured
+        stream.replayed(0, chosen[-1])  # a warm-up batch, so that kernel loading and page faults are not measured
         stream.start()
     started = time.perf_counter()
-    for place in places:
+    for place in chosen:
         context.check_stopped()
         tally.add(stream.replayed(0, place))
         if time.perf_counter() - started > _PATIENCE:
@@ -184,19 +177,6 @@ def _probed(context: ExecutionContext, stream: MeteredStream) -> tuple[_Work, in
     return _Work(tally.scaled(seeds, batches), *seconds, shares), tally.batches
 
 
-def _places(stream: MeteredStream) -> list[int]:
-    """Return the batches to measure: spread over the epoch, or the first ones if batches depend on earlier ones."""
-    batches, refresh = len(stream), stream.spec.refresh
-    if refresh is not None and refresh.visited:
-        return list(range(min(_PROBES, batches)))
-    return sorted({place * batches // _PROBES for place in range(_PROBES)}) if batches else []
-
-
-def _epoch_seeds(stream: MeteredStream) -> int:
-    seeds, subset = stream.seeds.ids.size, stream.spec.subset
-    return seeds if subset is None else min(seeds, math.ceil(seeds * subset))
-
-
 def _root(
     context: ExecutionContext, plan: SamplePlan, opened: StreamSource, stream: MeteredStream, looked: int
 ) -> PlanNode:
@@ -206,8 +186,8 @@ def _root(
     threads = stream.options.threads_of(1)
     memory = "memory as needed" if spec.memory is None else f"at most {spec.memory:,} bytes of memory"
     detail = (
-        f"{_batches(len(stream))} of {spec.batch_size} from {spec.snapshot}: {counted(threads, 'thread')}, {memory}, "
-        f"on {stream.device} WITH {backend}, {why}; estimated from {_batches(looked)}"
+        f"{batch_words(len(stream))} of {spec.batch_size} from {spec.snapshot}: {counted(threads, 'thread')}, "
+        f"{memory}, on {stream.device} WITH {backend}, {why}; estimated from {batch_words(looked)}"
     )
     nodes = [*_expand_nodes(context, plan, stream, backend), *pool_nodes(context, plan, opened, stream)]
     if spec.link is not None and spec.link.negatives is not None:
@@ -227,10 +207,6 @@ def _root(
     children = (*features, *caches, sample)
     gather = PlanNode("Gather", f"features and targets of all nodes, {when}", children, key="gather")
     return PlanNode("Stream", detail, (gather, *hints), key="stream")
-
-
-def _batches(number: int) -> str:
-    return counted(number, "batch", "batches")
 
 
 def _expand_nodes(context: ExecutionContext, plan: SamplePlan, stream: MeteredStream, backend: str) -> list[PlanNode]:
@@ -271,27 +247,23 @@ def _numbers(key: Hashable, work: _Work, seconds: float, reading: float) -> dict
     size, edges = sum(tally.features.values()), sum(tally.edges.values())
     match key:
         case "stream":
-            return _numbered(tally.batches, tally.bytes, seconds)
+            return numbered(tally.batches, tally.bytes, seconds)
         case "gather":
-            return _numbered(sum(tally.nodes.values()), size, gathering)
+            return numbered(sum(tally.nodes.values()), size, gathering)
         case ("feature", str(kind), str(name)):
             own = tally.features[kind, name]
-            return _numbered(tally.nodes[kind], own, gathering * own / size if size else 0.0)
+            return numbered(tally.nodes[kind], own, gathering * own / size if size else 0.0)
         case "sample":
-            return _numbered(edges, edges * _EDGE, work.sampling)
+            return numbered(edges, edges * _EDGE, work.sampling)
         case ("expand", EdgeType() as relation, int(hop)):
             drawn, share = tally.edges[relation, hop], work.shares.get((relation, hop), 0.0)
-            numbers = _numbered(drawn, drawn * _EDGE, work.sampling * share)
+            numbers = numbered(drawn, drawn * _EDGE, work.sampling * share)
             return {**numbers, "frontier": tally.frontier[relation, hop]}
         case "negatives":
-            return {**_numbered(tally.negatives, 8 * tally.negatives, 0.0), "missing": tally.missing}
+            return {**numbered(tally.negatives, 8 * tally.negatives, 0.0), "missing": tally.missing}
         case "seeds":
-            return _numbered(tally.seeds, 8 * tally.seeds, reading)
+            return numbered(tally.seeds, 8 * tally.seeds, reading)
     raise AssertionError(f"unreachable: {key}")
-
-
-def _numbered(rows: int, size: int, seconds: float) -> dict[str, Any]:
-    return {"rows": rows, "bytes": size, "seconds": round(seconds, 4)}
 
 
 def _analyze(context: ExecutionContext, root: PlanNode, stream: MeteredStream, shares: dict[_Expanded, float]) -> None:

@@ -1,19 +1,21 @@
-"""The operators of SAMPLE, which returns rows, and of CREATE SAMPLER."""
+"""The operators of SAMPLE and WALK, which return rows, and of CREATE SAMPLER."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from snapdb.arrays import Array, Int64s
+from snapdb.arrays import Array
 from snapdb.execute.results import Outcome, Rows
 from snapdb.execute.samples.opening import open_sample
+from snapdb.execute.samples.row_batches import BatchSeeds, epoch_batches
+from snapdb.execute.samples.walk_rows import WalkRowMaker
 from snapdb.execute.session import ExecutionContext
 from snapdb.graph import GraphView
 from snapdb.graph.features import HistoryFeature, SparseReader
@@ -21,13 +23,14 @@ from snapdb.graph.view import Adjacency
 from snapdb.loading.budgets import enough_memory, scratch_bytes
 from snapdb.loading.source import StreamOptions, StreamSource
 from snapdb.loading.visited_rounds import VisitedRounds
+from snapdb.loading.walk_rows import as_key_type, key_type
 from snapdb.loading.workers import OrderedMap
 from snapdb.plan.samples import CreateSamplerPlan, SamplePlan
-from snapdb.plan.samples.plans import unreached_fanouts
-from snapdb.sampling import Block, Ints, Scratch, SeedExpansion, Seeds, Subgraph, batches_before, epoch_order
+from snapdb.plan.samples.plans import unreached_fanouts, walk_words
+from snapdb.sampling import Block, Ints, Scratch, SeedExpansion, Subgraph, batches_before
 from snapdb.sampling.backends import open_sampler
 from snapdb.storage.tables.commit import put_name
-from snapdb.types import Relation, Sampler, SampleSpec
+from snapdb.types import RandomWalk, Relation, Sampler, SampleSpec
 from snapdb.types.text import counted
 
 _SHOWN = 3
@@ -35,13 +38,13 @@ _SHOWN = 3
 
 
 def sample(plan: SamplePlan, context: ExecutionContext) -> Rows:
-    """Run SAMPLE: return one row per sampled edge, with the keys of the user's tables, in batch order."""
+    """Run SAMPLE or WALK: return one row per sampled edge or step, with the user's keys, in batch order."""
     opened = open_sample(context, plan)
     try:
         context.check_stopped()
         with plan.places.under():
-            maker = RowMaker(opened)
-        # Yield an empty batch first, so that a result without edges also has a schema.
+            maker = row_maker(opened)
+        # Yield an empty batch first, so that a result without rows also has a schema.
         yield pa.RecordBatch.from_pylist([], schema=maker.schema)
         yield from _sampled_rows(context, plan, opened, maker)
     finally:
@@ -50,11 +53,11 @@ def sample(plan: SamplePlan, context: ExecutionContext) -> Rows:
 
 
 def _sampled_rows(
-    context: ExecutionContext, plan: SamplePlan, opened: StreamSource, maker: RowMaker
+    context: ExecutionContext, plan: SamplePlan, opened: StreamSource, maker: RowMaker | WalkRowMaker
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of all batches in order. One or more threads build the rows, and stop when the reader stops."""
 
-    def rows_of(task: _BatchSeeds) -> list[pa.RecordBatch]:
+    def rows_of(task: BatchSeeds) -> list[pa.RecordBatch]:
         context.check_stopped()
         return maker.rows(task)
 
@@ -66,7 +69,7 @@ def _sampled_rows(
     if threads <= 1:
         yield from _read(context, plan, map(rows_of, tasks), total)
         return
-    results: OrderedMap[_BatchSeeds, list[pa.RecordBatch]] = OrderedMap(
+    results: OrderedMap[BatchSeeds, list[pa.RecordBatch]] = OrderedMap(
         rows_of, tasks, threads=threads, room=lambda under_way: maker.room(threads + 1)
     )
     try:
@@ -75,20 +78,13 @@ def _sampled_rows(
         results.close()
 
 
-def epoch_batches(seeds: Seeds, spec: SampleSpec, epoch: int) -> Iterator[_BatchSeeds]:
-    """Yield the batches of one epoch, in order."""
-    order = epoch_order(seeds, spec.seed, epoch, spec.order, spec.subset)
-    first = batches_before(seeds.ids.size, spec, epoch)
-    for index, start in enumerate(range(0, order.size, spec.batch_size)):
-        yield _BatchSeeds(first + index, epoch, index, order[start : start + spec.batch_size])
-
-
 def _read(
     context: ExecutionContext, plan: SamplePlan, results: Iterator[list[pa.RecordBatch]], total: int
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of every batch, and report progress before each batch."""
+    what = "sampling" if plan.spec.walk is None else "walking over"
     for number in range(total):
-        context.step(f"sampling {plan.spec.snapshot}", number / total)
+        context.step(f"{what} {plan.spec.snapshot}", number / total)
         yield from next(results)
 
 
@@ -98,7 +94,7 @@ def create_sampler(plan: CreateSamplerPlan, context: ExecutionContext) -> Rows:
     sampler = replace(plan.sampler, text=_text(context, plan))
     with context.store.catalog_db.writing(publishes=True) as connection:
         put_name(connection, sampler, plan.replaces)
-    text = f"{_sampler_text(sampler)}{_unreached(plan.sample.spec)}"
+    text = f"{_sampler_text(sampler, plan.sample.spec.walk)}{_unreached(plan.sample.spec)}"
     return Outcome(f"sampler {sampler.name} of snapshot {sampler.snapshot}: {text}")
 
 
@@ -112,7 +108,9 @@ def _text(context: ExecutionContext, plan: CreateSamplerPlan) -> str:
     return opened.spec.text
 
 
-def _sampler_text(sampler: Sampler) -> str:
+def _sampler_text(sampler: Sampler, walk: RandomWalk | None) -> str:
+    if walk is not None:
+        return f"batches of {sampler.batch:,} {sampler.seeds}, {walk_words(walk)}"
     edges = " edges" if sampler.edges else ""
     return f"batches of {sampler.batch:,} {sampler.seeds}{edges}, {counted(sampler.hops, 'hop')}"
 
@@ -126,17 +124,9 @@ def _unreached(spec: SampleSpec) -> str:
     return f"; not reachable from the seeds: {', '.join(names[:_SHOWN])}{more} (EXPLAIN shows each hop)"
 
 
-@dataclass(frozen=True, slots=True)
-class _BatchSeeds:
-    """The seeds of a batch, from which its rows are built."""
-
-    number: int
-    """The batch number, counted over all epochs."""
-    epoch: int
-    index: int
-    """The batch number within the epoch."""
-    ordinals: Int64s
-    """The ordinals of the seeds."""
+def row_maker(opened: StreamSource) -> RowMaker | WalkRowMaker:
+    """Open the builder of the rows of SAMPLE or WALK."""
+    return RowMaker(opened) if opened.spec.walk is None else WalkRowMaker(opened)
 
 
 class RowMaker:
@@ -166,7 +156,7 @@ class RowMaker:
         """Whether rows depend on the accesses of earlier batches, so that batches must be built in order."""
         return self._spec.in_order
 
-    def rows(self, task: _BatchSeeds) -> list[pa.RecordBatch]:
+    def rows(self, task: BatchSeeds) -> list[pa.RecordBatch]:
         """Return the edges of a batch, hop by hop, in sampling order. Any thread can call this."""
         try:
             scratch = self._idle.pop()
@@ -225,16 +215,11 @@ def _schema(view: GraphView, relations: Sequence[Relation]) -> pa.Schema:
             ("hop", pa.int64()),
             ("type", pa.string()),
             ("direction", pa.string()),
-            ("source", _common(view, [relation.edge.source for relation in relations])),
-            ("destination", _common(view, [relation.edge.destination for relation in relations])),
+            ("source", key_type(view, [relation.edge.source for relation in relations])),
+            ("destination", key_type(view, [relation.edge.destination for relation in relations])),
             ("e_id", pa.int64()),
         ]
     )
-
-
-def _common(view: GraphView, vertex_types: list[str]) -> pa.DataType:
-    types = {view.keys[name].read(np.empty(0, np.int64)).type for name in vertex_types}
-    return types.pop() if len(types) == 1 else pa.string()
 
 
 def _rows(
@@ -254,18 +239,11 @@ def _rows(
         pa.array(np.full(near.size, hop)),
         pa.array([relation.edge.edge]).take(pa.array(np.zeros(near.size, np.int64))),
         pa.array(np.where(outward, "out", "in")),
-        _as(source, schema.field("source").type),
-        _as(destination, schema.field("destination").type),
+        as_key_type(source, schema.field("source").type),
+        as_key_type(destination, schema.field("destination").type),
         pa.array(rows.edge_id.read(position).astype(np.int64, copy=False)),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _as(keys: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Cast keys to a type. The text of a composite key includes the names of its parts, as in {'a': 1, 'b': 'x'}."""
-    if pa.types.is_struct(keys.type) and pa.types.is_string(wanted):
-        return pa.array([str(key) for key in keys.to_pylist()], wanted)
-    return keys.cast(wanted)
 
 
 def _on_host(values: Ints) -> Array:

@@ -16,7 +16,8 @@ from snapdb.catalog.state import moment
 from snapdb.errors import CorruptError, DatabaseError, DataError, InputError
 from snapdb.execute.samples.lineage import Past, codings_in, named_parameters, read_lineage, tables_digest
 from snapdb.execute.samples.opening import open_statement
-from snapdb.execute.samples.operators import RowMaker, epoch_batches
+from snapdb.execute.samples.operators import row_maker
+from snapdb.execute.samples.row_batches import epoch_batches
 from snapdb.execute.session import DatabaseSession, ExecutionContext
 from snapdb.execute.snapshots import snapshot_record
 from snapdb.execute.transactions import retry_if_replaced
@@ -57,7 +58,7 @@ def replay_batch(
 
 
 def replay_rows(session: DatabaseSession, lineage: Mapping[str, object], batch: int, epoch: int | None) -> pa.Table:
-    """Return the rows that SAMPLE returns for the batch with the given lineage."""
+    """Return the rows that SAMPLE or WALK returns for the batch with the given lineage."""
     wanted = _Replay.of(read_lineage(lineage), batch, epoch, seeds=None, parameters=None)
     return retry_if_replaced(lambda: session.read_head(wanted.rows))
 
@@ -109,9 +110,9 @@ class _Replay:
             return _whole(stream.replayed(self.epoch, self.number))
 
     def rows(self, context: ExecutionContext) -> pa.Table:
-        """Return the rows that SAMPLE returns for the batch."""
+        """Return the rows that SAMPLE or WALK returns for the batch."""
         with self._opened(context, "rows") as opened:
-            maker = RowMaker(opened)
+            maker = row_maker(opened)
             tasks = list(epoch_batches(opened.seeds, opened.spec, self.epoch))[: self.number + 1]
             if maker.in_order:  # includes earlier epochs, because their accesses determine the rows' rounds
                 epochs = (epoch_batches(opened.seeds, opened.spec, epoch) for epoch in range(self.epoch))

@@ -314,7 +314,8 @@ def _cache_stats(stats: CacheStats, *, features: bool) -> Iterator[tuple[str, st
 
 _CLAUSE_FIELDS = (("clause", pa.string()), ("value", pa.string()), ("said", pa.bool_()))
 
-_CLAUSES: dict[str, tuple[str, str | None]] = {
+_Clauses = dict[str, tuple[str, str | None]]
+_CLAUSES: _Clauses = {
     "seeds": ("SEEDS", None),
     "fanouts": ("FANOUT", None),
     "method": ("METHOD", "UNIFORM"),
@@ -340,6 +341,22 @@ _CLAUSES: dict[str, tuple[str, str | None]] = {
     "ids": ("WITH (ids)", "int64"),
 }
 """Maps each field of `Clauses` to the clause's name and its default, or None if it has no default."""
+_NOT_OF_WALKS = ("fanouts", "method", "replace", "negatives", "known", "exclude", "layout", "reuse_hops", "refresh")
+_WALK_CLAUSES: _Clauses = {
+    "seeds": _CLAUSES["seeds"],
+    "walk.length": ("LENGTH", None),
+    "walk.per_seed": ("PER SEED", "1"),
+    "walk.along": ("ALONG", None),
+    "walk.direction": ("DIRECTION", None),
+    "walk.back": ("RETURN", "1"),
+    "walk.inout": ("INOUT", "1"),
+    "walk.restart": ("RESTART", "0"),
+    "walk.clock": ("TIME RESPECTING", "false"),
+    "walk.window": ("WINDOW", None),
+    "walk.contrasts": ("NEGATIVES", None),
+    **{name: clause for name, clause in _CLAUSES.items() if name not in ("seeds", "ids", *_NOT_OF_WALKS)},
+}
+"""The same for a sampler of random walks. The fields of `WalkClauses` have the prefix `walk.`."""
 
 
 def _describe_sampler(sampler: Sampler) -> pa.RecordBatch:
@@ -349,11 +366,11 @@ def _describe_sampler(sampler: Sampler) -> pa.RecordBatch:
 
 def _clause_rows(sampler: Sampler) -> Iterator[tuple[str, str | None, bool]]:
     clauses = statement_of(sampler).clauses
+    spans = clauses.spans
     yield "FROM", sampler.snapshot, True
-    for field, (clause, default) in _CLAUSES.items():
-        value = getattr(clauses, field)
-        if value is not None:
-            yield clause, _clause_value(field, clause, sampler.text[value.span.start : value.span.stop]), True
+    for field, (clause, default) in (_CLAUSES if clauses.walk is None else _WALK_CLAUSES).items():
+        if (span := spans.get(field)) is not None:
+            yield clause, _clause_value(field, clause, sampler.text[span.start : span.stop]), True
         else:
             yield clause, "EXCLUDE SEEDS" if field == "exclude" and sampler.edges else default, False
 

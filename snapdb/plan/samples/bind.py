@@ -1,9 +1,9 @@
-"""Binders of SAMPLE, CREATE SAMPLER and AUDIT: the snapshot, the seed query's columns, and all clauses."""
+"""Binders of SAMPLE, WALK, CREATE SAMPLER and AUDIT: the snapshot, the seed query's columns, and all clauses."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Literal, TypeVar
@@ -23,6 +23,7 @@ from snapdb.plan.samples.clauses import (
     bind_temporal,
 )
 from snapdb.plan.samples.plans import AuditPlan, CreateSamplerPlan, Origin, Places, SamplePlan, SeedColumns, about_seeds
+from snapdb.plan.samples.walk_clauses import bind_walk
 from snapdb.plan.scope import BindContext
 from snapdb.plan.snapshots import event_unit
 from snapdb.sql import parse
@@ -213,6 +214,7 @@ EPOCHS = 1
 ORDER: SeedOrder = "SHUFFLE"
 LAYOUT: Literal["NODES", "BLOCKS"] = "NODES"
 """The default of LAYOUT."""
+_VERBS = {"stream": "SAMPLE or WALK", "draw": "SAMPLE"}
 _WHY = "a sampler's seeds must be repeatable"
 _TORCH_CAP = 1024
 """The maximum fanout of the torch back end, which compares all draws of a node with each other."""
@@ -223,12 +225,25 @@ def bind_sample(statement: Sample | SampleUsing, context: BindContext) -> Sample
     if isinstance(statement, Sample):
         return _bound(statement, context)
     sampler = find_named(context.catalog.sampler, statement.sampler)
+    _check_verb(statement, sampler)
     whole, origin = _resolve(statement, sampler)
     with origin.shown():
         plan = _bound(whole, context)
     # REFRESH CACHE advances a named sampler's generation, which is part of the keys of its pool rows.
     spec = replace(plan.spec, generation=sampler.generation)
     return replace(plan, spec=spec, sampler=sampler, places=replace(plan.places, origin=origin))
+
+
+def _check_verb(statement: SampleUsing, sampler: Sampler) -> None:
+    """Raise an error if a sampler of walks is used by SAMPLE, or one of neighbourhoods by WALK."""
+    verb = statement_of(sampler).clauses.verb
+    if not statement.only_name and statement.clauses.verb != verb:
+        what = "random walks" if verb == "WALK" else "neighbourhoods"
+        raise BindError(
+            f"{sampler.name} is a sampler of {what}; write {verb} USING {quote_odd(sampler.name)}",
+            span=statement.sampler.span,
+            code="other-sampler",
+        )
 
 
 def _bound(statement: Sample, context: BindContext) -> SamplePlan:
@@ -342,10 +357,11 @@ def _clause_needing_time(spec: SampleSpec) -> str | None:
 def _spec(statement: Sample, snapshot: Snapshot, context: BindContext) -> SampleSpec:
     """Return the spec with every clause bound."""
     clauses, tables = statement.clauses, context.tables_under(snapshot)
-    link = bind_link(statement, snapshot, context, tables)
+    walk = None if clauses.walk is None else bind_walk(statement, snapshot, context)
+    link = None if walk else bind_link(statement, snapshot, context, tables)
     seed_type = find_vertex_type(snapshot, statement.seeds.type).name if link is None else link.edge.source
-    fanouts = bind_fanouts(statement, snapshot, context)
-    drawing = bind_drawing(statement, snapshot, fanouts, context, tables)
+    fanouts = walk.fanouts if walk else bind_fanouts(statement, snapshot, context)
+    drawing = walk.drawing if walk else bind_drawing(statement, snapshot, fanouts, context, tables)
     device = None if clauses.device is None else _device(clauses.device)
     backend = _or(clauses.backend, None)
     refresh = bind_refresh_clause(statement, fanouts, drawing)
@@ -372,6 +388,7 @@ def _spec(statement: Sample, snapshot: Snapshot, context: BindContext) -> Sample
         memory=_or(clauses.memory, None),
         ids=_or(clauses.ids, "int64"),
         refresh=refresh,
+        walk=walk.walk if walk else None,
     )
 
 
@@ -455,8 +472,8 @@ def _bind_create_sampler(statement: CreateSampler, context: BindContext) -> Plan
         seeds=spec.seed_type if spec.link is None else spec.link.edge.edge,
         edges=spec.link is not None,
         batch=spec.batch_size,
-        hops=spec.hops,
-        method=spec.drawing.method,
+        hops=spec.hops if spec.walk is None else spec.walk.length,
+        method=spec.drawing.method if spec.walk is None else "WALK",
         created=now(),
         author=author(),
     )
@@ -467,7 +484,7 @@ def statement_of(sampler: Sampler) -> Sample:
     """Return the statement that a sampler stores.
 
     Raises:
-        CorruptError: The stored text is not a SAMPLE statement.
+        CorruptError: The stored text is not a SAMPLE or WALK statement.
     """
     with suppress(ValueError, ParseError):
         (statement,) = parse(sampler.text)
@@ -483,8 +500,8 @@ def statement_of(sampler: Sampler) -> Sample:
 def _resolve(statement: SampleUsing, sampler: Sampler) -> tuple[Sample, Origin]:
     """Return the complete statement of a named sampler, and the origins of its parts."""
     base = statement_of(sampler)
-    own, end = _spans(base.clauses), len(sampler.text)
-    spans = _spans(statement.clauses)
+    own, end = base.clauses.spans, len(sampler.text)
+    spans = statement.clauses.spans
     # A clause replaces the same clause of the sampler in place, and new clauses are appended, so that the text parses.
     replaced = [(own[name], span) for name, span in spans.items() if name in own]
     added = sorted(span for name, span in spans.items() if name not in own)
@@ -502,12 +519,6 @@ def _resolve(statement: SampleUsing, sampler: Sampler) -> tuple[Sample, Origin]:
     return whole, Origin(sampler.name, sampler.text, tuple(edits))
 
 
-def _spans(clauses: Clauses) -> dict[str, Span]:
-    """Return the span of each clause of the statement by field name."""
-    clauses_by_name = {field.name: getattr(clauses, field.name) for field in fields(clauses)}
-    return {name: clause.span for name, clause in clauses_by_name.items() if clause is not None}
-
-
 @contextmanager
 def streamed(query: str, method: Literal["stream", "draw"] = "stream") -> Iterator[Sample | SampleUsing]:
     """Yield the parsed statement. A single word or quoted name is a sampler name.
@@ -523,16 +534,18 @@ def streamed(query: str, method: Literal["stream", "draw"] = "stream") -> Iterat
     sample
 
     Raises:
-        BindError: The text is neither a name nor a SAMPLE statement, or it has EPOCHS.
+        BindError: The text is neither a name nor a SAMPLE or WALK statement, or it has EPOCHS.
     """
     if (token := _only_name(query)) is None:
         yield _statement(query, method)
         return
     try:
-        yield SampleUsing(query, token.span, Name(token.identifier, token.span), Clauses())
+        yield SampleUsing(query, token.span, Name(token.identifier, token.span), Clauses(), only_name=True)
     except BindError as error:
         if error.code == "unknown-sampler":
-            error.message += f" (the argument of {method} must be a sampler's name, or a whole SAMPLE statement)"
+            error.message += (
+                f" (the argument of {method} must be a sampler's name, or a whole {_VERBS[method]} statement)"
+            )
         raise
 
 
@@ -549,7 +562,7 @@ def _statement(query: str, method: str) -> Sample | SampleUsing:
     (statement, *more) = parse(query) or (None,)
     if not isinstance(statement, Sample | SampleUsing) or more:
         raise BindError(
-            f"the argument of {method} must be a sampler's name, or one SAMPLE statement",
+            f"the argument of {method} must be a sampler's name, or one {_VERBS[method]} statement",
             text=query,
             span=Span(0, len(query.rstrip()) or 1),
             code="not-a-sample",

@@ -207,11 +207,10 @@ def _weights(
     tables: Mapping[str, Table],
 ) -> dict[str, str]:
     """Return the weight column of each edge type that has one, in graph order."""
-    clause = statement.clauses.weights
-    named = {} if clause is None else _named_weights(clause.value, snapshot, traversed, context, tables)
     # Under WEIGHT BY, edges of types without a weight column have weight 1. TOPK and PRIORITY require one per type.
+    named = bind_weights(statement, snapshot, traversed, context, tables)
     if method not in _BY_WEIGHT:
-        return {edge.name: named[edge.name] for edge in traversed if edge.name in named}
+        return named
     weights = {edge.name: named.get(edge.name) or edge.weight for edge in traversed}
     if missing := [name for name, column in weights.items() if column is None]:
         raise BindError(
@@ -223,14 +222,35 @@ def _weights(
     return {name: column for name, column in weights.items() if column is not None}
 
 
-def _named_weights(
-    columns: Sequence[WeightColumn],
+def bind_weights(
+    statement: Sample,
     snapshot: Snapshot,
     traversed: Sequence[EdgeElement],
     context: BindContext,
     tables: Mapping[str, Table],
 ) -> dict[str, str]:
-    """Return the columns of WEIGHT BY by edge type."""
+    """Return the columns of WEIGHT BY by edge type, in graph order.
+
+    Raises:
+        BindError: An edge type or column does not exist, or is not in the statement's relations.
+    """
+    clause = statement.clauses.weights
+    if clause is None:
+        return {}
+    where = "FANOUT" if statement.clauses.walk is None else "the walk"
+    named = _named_weights(clause.value, where, snapshot, traversed, context, tables)
+    return {edge.name: named[edge.name] for edge in traversed if edge.name in named}
+
+
+def _named_weights(
+    columns: Sequence[WeightColumn],
+    where: str,
+    snapshot: Snapshot,
+    traversed: Sequence[EdgeElement],
+    context: BindContext,
+    tables: Mapping[str, Table],
+) -> dict[str, str]:
+    """Return the columns of WEIGHT BY by edge type. `where` names the clause with the edge types, for messages."""
     weights: dict[str, str] = {}
     for edge_name, column in columns:
         if edge_name is None:
@@ -241,12 +261,12 @@ def _named_weights(
                     span=column.span,
                     code="ambiguous-weight",
                 )
-            return {edge.name: _weight_of(edge, column, tables, alone=len(traversed) == 1) for edge in traversed}
+            return {edge.name: _weight_of(edge, column, where, tables, alone=len(traversed) == 1) for edge in traversed}
         edge = find_edge_type(context, snapshot, edge_name)
         if edge not in traversed:
-            hint = did_you_mean(edge_name.text, [e.name for e in traversed]) or f"; FANOUT has {_names(traversed)}"
+            hint = did_you_mean(edge_name.text, [e.name for e in traversed]) or f"; {where} has {_names(traversed)}"
             raise BindError(
-                f'edge type "{edge.name}" in WEIGHT BY is not listed in FANOUT{hint}',
+                f'edge type "{edge.name}" in WEIGHT BY is not listed in {where}{hint}',
                 span=edge_name.span,
                 code="weight-not-walked",
             )
@@ -254,17 +274,17 @@ def _named_weights(
             raise BindError(
                 f"{edge.name} is specified twice in WEIGHT BY; keep one", span=edge_name.span, code="duplicate-name"
             )
-        weights[edge.name] = _weight_of(edge, column, tables, alone=True)
+        weights[edge.name] = _weight_of(edge, column, where, tables, alone=True)
     return weights
 
 
-def _weight_of(edge: EdgeElement, name: Name, tables: Mapping[str, Table], *, alone: bool) -> str:
+def _weight_of(edge: EdgeElement, name: Name, where: str, tables: Mapping[str, Table], *, alone: bool) -> str:
     try:
         return _find_weight(tables[edge.table.lower()], name).name
     except BindError as error:
         if not alone:
             error.message += (
-                " (an unqualified column must exist in every edge type of FANOUT; "
+                f" (an unqualified column must exist in every edge type of {where}; "
                 f"write edge_type.{quote_odd(name.text)})"
             )
         raise

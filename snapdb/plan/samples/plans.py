@@ -1,4 +1,4 @@
-"""The plans of SAMPLE, CREATE SAMPLER and AUDIT."""
+"""The plans of SAMPLE and WALK, CREATE SAMPLER and AUDIT."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,11 @@ from typing import ClassVar, Literal, NamedTuple
 from snapdb.errors import BindError, DataError, SnapdbError, Span
 from snapdb.plan.plan import Plan, PlanNode, describe_query
 from snapdb.plan.queries import BoundQuery
-from snapdb.types import FULL, PLAIN_HINTS, ExecutionHints, Fanout, Relation, Sampler, SampleSpec, Snapshot
+from snapdb.types import FULL, PLAIN_HINTS, ExecutionHints, Fanout, RandomWalk, Relation, Sampler, SampleSpec, Snapshot
+from snapdb.types.text import counted
+
+_SHOWN = 4
+"""The maximum number of steps of a walk that a plan lists."""
 
 _ABOUT = {
     "bad-negatives": "negatives",
@@ -135,6 +139,8 @@ def seed_types(spec: SampleSpec) -> set[str]:
 
 def reached_relations(spec: SampleSpec) -> set[Relation]:
     """Return the relations that can sample an edge, because at some hop they expand a vertex type that was reached."""
+    if spec.walk is not None:
+        return set(spec.walk.steps[: spec.walk.length])
     traversed: set[Relation] = set()
     new = seed_types(spec)
     for hop in range(spec.hops):
@@ -175,7 +181,7 @@ class SeedColumns(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SamplePlan(Plan):
-    """SAMPLE: sample mini-batches of neighbourhoods."""
+    """SAMPLE or WALK: sample mini-batches of neighbourhoods, or of random walks."""
 
     reads: ClassVar[bool] = True
     ruled: ClassVar[bool] = True
@@ -197,19 +203,32 @@ class SamplePlan(Plan):
     def describe(self) -> PlanNode:
         spec, hints = self.spec, self.hints
         idle = hints.idle | {relation for fanout in unreached_fanouts(spec) for relation in fanout.relations}
-        expands = [PlanNode("Expand", text) for fanout in spec.fanouts for text in _expanded(fanout, idle)]
+        expands = (
+            [PlanNode("Expand", text) for fanout in spec.fanouts for text in _expanded(fanout, idle)]
+            if spec.walk is None
+            else [PlanNode("Step", text) for text in step_words(spec.walk)]
+        )
         of = spec.seed_type if spec.link is None else spec.link.edge.edge
         seeds = PlanNode("Seeds", f"{of}, {spec.order}", (describe_query(self.seeds),))
-        sample = PlanNode("Sample", f"{spec.snapshot}: {self._method()}", (*expands, seeds))
+        kind = "Sample" if spec.walk is None else "Walk"
+        sample = PlanNode(kind, f"{spec.snapshot}: {self._method()}", (*expands, seeds))
         threads = "one thread" if hints.threads == 1 else "all threads"
         operator, what = ("Rows", "of edges") if self.delivers == "rows" else ("Stream", "of batches")
-        below = sample if hints.reads == frozenset() else PlanNode("Gather", self._gathered(), (sample,))
+        if spec.walk is not None:
+            what = "of steps" if self.delivers == "rows" else "of batches of walks"
+        below = (
+            sample
+            if hints.reads == frozenset() or spec.walk is not None
+            else PlanNode("Gather", self._gathered(), (sample,))
+        )
         return PlanNode(operator, f"{what}, by {threads}", (below,))
 
     def _method(self) -> str:
-        method = (self.hints.drawing or self.spec.drawing).method
+        method = f"METHOD {(self.hints.drawing or self.spec.drawing).method}"
+        if self.spec.walk is not None:
+            method = walk_words(self.spec.walk)
         backend = self.hints.applied(self.spec).backend
-        return f"METHOD {method}" + (f", WITH {backend}" if backend is not None else "")
+        return method + (f", WITH {backend}" if backend is not None else "")
 
     def _gathered(self) -> str:
         reads = self.hints.reads
@@ -245,6 +264,44 @@ class AuditPlan(Plan):
 
     def describe(self) -> PlanNode:
         return PlanNode("Audit", "every batch against the tables", (self.sample.describe(),))
+
+
+def walk_words(walk: RandomWalk) -> str:
+    """Return the number and length of a seed's walks, and the clauses that change their steps.
+
+    >>> from fractions import Fraction
+    >>> walk_words(RandomWalk(80, (), per_seed=10, inout=Fraction(1, 2), window=5, negatives=1))
+    '10 walks of 80 steps per seed, RETURN 1 INOUT 0.5, WINDOW 5 NEGATIVES 1'
+    """
+    words = [f"{counted(walk.per_seed, 'walk')} of {counted(walk.length, 'step')} per seed"]
+    if walk.second_order:
+        words.append(f"RETURN {float(walk.back):g} INOUT {float(walk.inout):g}")
+    if walk.restart:
+        words.append(f"RESTART {float(walk.restart):g}")
+    if walk.clock != "any":
+        words.append("TIME RESPECTING" + " STRICT" * walk.strict + " BACKWARD" * (walk.clock == "backward"))
+    if walk.window is not None:
+        words.append(f"WINDOW {walk.window}" + (f" NEGATIVES {walk.negatives}" if walk.negatives else ""))
+    return ", ".join(words)
+
+
+def step_words(walk: RandomWalk) -> Iterator[str]:
+    """Yield each step of the metapath, with the steps of a walk that traverse it.
+
+    >>> from snapdb.types import EdgeType
+    >>> edge = EdgeType("person", "knows", "person")
+    >>> list(step_words(RandomWalk(5, (Relation(edge, "OUT"), Relation(edge, "IN")))))
+    ['steps 0, 2, 4: knows OUT', 'steps 1, 3: knows IN']
+    """
+    for place, step in enumerate(walk.steps):
+        numbers = [str(number) for number in range(place, walk.length, len(walk.steps))]
+        some = ", ".join(numbers) if len(numbers) <= _SHOWN else f"{', '.join(numbers[: _SHOWN - 1])}, …, {numbers[-1]}"
+        word = "step" if len(numbers) == 1 else "steps"
+        yield (
+            f"{word} {some}: {step.edge.edge} {step.direction}"
+            if numbers
+            else (f"{step.edge.edge} {step.direction}, not reached by {counted(walk.length, 'step')}")
+        )
 
 
 def _expanded(fanout: Fanout, idle: frozenset[Relation]) -> Iterator[str]:
