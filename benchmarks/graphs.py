@@ -87,12 +87,21 @@ def write_parquet(graph: Graph, folder: Path) -> tuple[Path, Path]:
     count, width = graph.features.shape
     train = np.zeros(count, dtype=np.bool_)
     train[graph.train] = True
-    for path, parts in ((nodes, _node_parts(graph, train, width)), (edges, _edge_parts(graph))):
-        first = next(parts)
-        with pq.ParquetWriter(path, first.schema) as file:
-            for part in (first, *parts):
-                file.write_table(part)
+    _write(nodes, _node_parts(graph, train, width))
+    write_edges(graph, edges)
     return nodes, edges
+
+
+def write_edges(graph: Graph, path: Path) -> None:
+    """Write a Parquet file with the columns src and dst."""
+    _write(path, _edge_parts(graph))
+
+
+def _write(path: Path, parts: Iterator[pa.Table]) -> None:
+    first = next(parts)
+    with pq.ParquetWriter(path, first.schema) as file:
+        for part in (first, *parts):
+            file.write_table(part)
 
 
 def _node_parts(graph: Graph, train: npt.NDArray[np.bool_], width: int) -> Iterator[pa.Table]:

@@ -106,6 +106,7 @@ class Domain(IntEnum):
     HASH = 7
     WALK = 8
     PAIR = 9
+    VISIT = 10
 
 
 def pick_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:

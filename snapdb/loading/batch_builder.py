@@ -113,7 +113,7 @@ class BatchBuilder:
         # Samplers of walks have no caches, so the handles of walks never read the sampler.
         sampler = cast("NeighborSampler", self.drawer)
         self.cache = CacheHandle(self._caches, sampler, self.view.node_counts, self.seeds)
-        fitting, self.view = (self.view, for_random_reads(self.view, self.drawer.relations, self.cache.wanted()))
+        fitting, self.view = (self.view, for_random_reads(self.view, self.spec.relations, self.cache.wanted()))
         self.scarce = self.view is not fitting
         """Whether the topology and the features do not fit in memory."""
         # Features that are resident on a GPU are not read from files.

@@ -78,10 +78,10 @@ def _bind_create_cache(statement: CreateCache, context: BindContext) -> Plan:
     if (there := check_own(statement, "cache", existing)) is not None:
         return NothingPlan(there)
     sampler = find_named(context.catalog.sampler, statement.sampler)
-    if sampler.method == "WALK":
+    if sampler.method in ("WALK", "BY WALKS"):
         raise BindError(
-            f"sampler {sampler.name} is one of random walks, whose batches have neither rows nor features that a cache "
-            "could hold; name a sampler of neighbourhoods",
+            f"sampler {sampler.name} draws random walks, and a cache holds what is drawn from a node's edges; name a "
+            "sampler whose FANOUT lists edge types",
             span=statement.sampler.span,
             code="other-sampler",
         )

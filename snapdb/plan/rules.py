@@ -107,6 +107,8 @@ def _delivered_elements(spec: SampleSpec) -> set[str]:
     """Return the elements for which batches have entries."""
     if spec.walk is not None:  # batches of walks have the targets of their seeds, but no features
         return {spec.seed_type}
+    if spec.visits is not None:  # vertices between the visited ones are not in the batch, nor are edges of the graph
+        return {spec.seed_type, *(spec.link.edge if spec.link else ())}
     types = [fanout.edge for fanout in spec.fanouts] + ([] if spec.link is None else [spec.link.edge])
     return {spec.seed_type, *(name for type_ in types for name in type_)}
 

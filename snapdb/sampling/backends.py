@@ -1,17 +1,14 @@
 """The choice of a sampler's back end: numba, or torch, which is imported only when it is used (docs/adr/0002)."""
 
 import importlib
-import re
-
-import numpy as np
 
 from snapdb.errors import InputError
 from snapdb.graph.view import GraphView
+from snapdb.sampling.checks import check_device, check_ids
 from snapdb.sampling.numba_backend import NumbaBackend
 from snapdb.sampling.sampler import NeighborSampler
+from snapdb.sampling.visits import NumbaVisits
 from snapdb.types import SampleSpec
-
-_DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 
 
 def open_sampler(view: GraphView, spec: SampleSpec) -> NeighborSampler:
@@ -34,9 +31,10 @@ def open_sampler(view: GraphView, spec: SampleSpec) -> NeighborSampler:
         return numba_sampler(view, spec)
     # Import the module on first use, because importing torch takes a second of CPU time and statements on the CPU do
     # not need it.
-    module = importlib.import_module("snapdb.sampling.torch_backend")
+    module, name = ("torch_backend", "TorchBackend") if spec.visits is None else ("torch_visits", "TorchVisits")
+    backend = getattr(importlib.import_module(f"snapdb.sampling.{module}"), name)
     try:
-        return NeighborSampler(view, spec, module.TorchBackend(check_ids(view, spec), spec, device))
+        return NeighborSampler(view, spec, backend(check_ids(view, spec), spec, device))
     except InputError as error:
         # The user requested torch, so falling back to numba would hide that the device is not used.
         if spec.backend == "torch":
@@ -47,45 +45,5 @@ def open_sampler(view: GraphView, spec: SampleSpec) -> NeighborSampler:
 
 def numba_sampler(view: GraphView, spec: SampleSpec) -> NeighborSampler:
     """Return the numba sampler for any statement. Raises the same errors as `open_sampler`."""
-    return NeighborSampler(view, spec, NumbaBackend(check_ids(view, spec), spec))
-
-
-def check_ids(view: GraphView, spec: SampleSpec) -> GraphView:
-    """Return the view after checking that it has the seed type and that its dense ids fit into the id type."""
-    if spec.seed_type not in view.node_counts:
-        found = ", ".join(view.node_counts)
-        raise ValueError(f"seed type {spec.seed_type!r} does not exist; the snapshot has: {found}")
-    ends = [name for fanout in spec.fanouts for name in (fanout.edge.source, fanout.edge.destination)]
-    most = np.iinfo(spec.ids).max
-    for name in dict.fromkeys([spec.seed_type, *ends]):
-        if (count := view.node_counts.get(name, 0)) > most:
-            raise InputError(
-                f"the maximum of {spec.ids} ids is {most:,}, but vertex type {name} has {count:,} vertices; leave "
-                "ids out "
-                "to use int64",
-                code="id-type",
-            )
-    return view
-
-
-def check_device(name: str) -> None:
-    """Raise InputError if the name is not a device name, or if the GPU does not exist."""
-    if not _DEVICE.fullmatch(name):
-        raise InputError(
-            f"ON {name!r} is not a valid device; write 'cpu', 'cuda', or 'cuda:1' for the second GPU", code="device"
-        )
-    if name == "cpu":
-        return
-    torch = importlib.import_module("torch")
-    if not torch.cuda.is_available():
-        raise InputError(
-            f"ON {name!r} is not available, because torch {torch.__version__} finds no CUDA device; "
-            "leave ON out to sample on the CPU, or install a torch built for CUDA on a machine with a GPU",
-            code="device",
-        )
-    found = torch.cuda.device_count()
-    if ":" in name and int(name.partition(":")[2]) >= found:
-        raise InputError(
-            f"ON {name!r} does not exist: there are {found} CUDA devices, and the last one is 'cuda:{found - 1}'",
-            code="device",
-        )
+    backend = NumbaBackend if spec.visits is None else NumbaVisits
+    return NeighborSampler(view, spec, backend(check_ids(view, spec), spec))

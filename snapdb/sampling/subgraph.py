@@ -99,6 +99,8 @@ class Block:
     """[edges] local ids of the expanded nodes, in `nodes[relation.expands]`."""
     position: Ints
     """[edges] the position of each edge in the relation's Adjacency."""
+    weight: Any = None
+    """[edges] as in `Edges`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +112,13 @@ class Edges:
     position: Ints
     """[edges] the position of each edge in the relation's Adjacency."""
     weight: Any = None
-    """[edges] float64 Horvitz-Thompson weights under PRIORITY, else None."""
+    """[edges] float64 Horvitz-Thompson weights under PRIORITY, the numbers of visits under BY WALKS, else None."""
 
     def block(self, relation: Relation, start: int, stop: int) -> Block:
         """Return the edges start ≤ e < stop, as views."""
-        return Block(relation, self.index[0, start:stop], self.index[1, start:stop], self.position[start:stop])
+        some = slice(start, stop)
+        weight = None if self.weight is None else self.weight[some]
+        return Block(relation, self.index[0, some], self.index[1, some], self.position[some], weight)
 
 
 @dataclass(frozen=True, slots=True)

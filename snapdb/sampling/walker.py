@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from snapdb.arrays import Int64s
+from snapdb.arrays import Int64s, UInt64s
 from snapdb.errors import InputError
 from snapdb.graph.view import GraphView
 from snapdb.kernels import buffers
@@ -22,7 +22,7 @@ from snapdb.kernels.walks.biased import walk_biased
 from snapdb.kernels.walks.neighbors import sorted_rows
 from snapdb.kernels.walks.plain import walk_uniform
 from snapdb.kernels.walks.problem import BACKWARD, FORWARD, UNTIMED, WalkArrays, WalkRule, key_walks
-from snapdb.sampling.backends import check_device, check_ids
+from snapdb.sampling.checks import check_device, check_ids
 from snapdb.sampling.sampler import RelationTraversal
 from snapdb.sampling.subgraph import Ints, SamplerInput
 from snapdb.sampling.traversals import Traversal, damaged, open_traversals
@@ -170,9 +170,9 @@ class NumbaWalker:
         """Return empty scratch memory, which grows with the longest row."""
         return WalkScratch()
 
-    def sample(self, entry: SamplerInput, number: int, scratch: WalkScratch) -> Walks:
-        """Return the walks of a batch."""
-        walks, walk = self._begin(entry, number), self._walk
+    def sample(self, entry: SamplerInput, number: int, scratch: WalkScratch, keys: UInt64s | None = None) -> Walks:
+        """Return the walks of a batch. `keys` contains the keys of the walks if they are not those of WALK."""
+        walks, walk = self._begin(entry, self._keys(entry, number) if keys is None else keys), self._walk
         # A metapath of one relation takes all steps in one call, so that a block of walks stays in the CPU cache.
         stride = walk.length if len(self._steps) == 1 else 1
         for first in range(0, walk.length, stride):
@@ -186,16 +186,21 @@ class NumbaWalker:
                 raise damaged(traversal.relation)
         return Walks(walks.nodes, walks.positions)
 
-    def _begin(self, entry: SamplerInput, number: int) -> WalkArrays:
+    def _keys(self, entry: SamplerInput, number: int) -> UInt64s:
+        """Return [walks] the keys of WALK."""
+        per_seed = self._walk.per_seed
+        keys = np.empty(entry.ordinals.size * per_seed, np.uint64)
+        prefix = np.array([fold_parts(self._spec.seed, Domain.WALK, number)], np.uint64)
+        key_walks(prefix, np.array(entry.ordinals, np.int64), per_seed, keys)
+        return keys
+
+    def _begin(self, entry: SamplerInput, keys: UInt64s) -> WalkArrays:
         """Return the walks before their first steps."""
         walk, ids = self._walk, entry.groups[0].ids
         count = ids.size * walk.per_seed
         nodes = buffers.empty((count, walk.length + 1), np.int64)
         positions = buffers.empty((count, walk.length), np.int64)
         nodes[:, 0] = np.repeat(ids, walk.per_seed)
-        keys = np.empty(count, np.uint64)
-        prefix = np.array([fold_parts(self._spec.seed, Domain.WALK, number)], np.uint64)
-        key_walks(prefix, np.array(entry.ordinals, np.int64), walk.per_seed, keys)
         none: Int64s = np.empty(0, np.int64)
         return WalkArrays(nodes, positions, keys, none, none)
 

@@ -33,7 +33,14 @@ from snapdb.sql.syntax import (
     trees,
 )
 from snapdb.sql.unsupported import refuse_parameters
-from snapdb.sql.walk_clauses import WalkClauses, build_walk_clause, print_walk_clauses
+from snapdb.sql.walk_clauses import (
+    VisitsClause,
+    WalkClauses,
+    build_visits,
+    build_walk_clause,
+    print_visits,
+    print_walk_clauses,
+)
 from snapdb.types import FULL, Backend, Direction, IdType, Method, SeedOrder, by_word, did_you_mean
 
 
@@ -123,7 +130,8 @@ class Clauses:
     """
 
     seeds: _SeedsClause | None = None
-    fanouts: Spanned[tuple[FanoutClause, ...]] | None = None
+    fanouts: Spanned[tuple[FanoutClause, ...] | VisitsClause] | None = None
+    """FANOUT with its items, or with BY WALKS."""
     method: MethodClause | None = None
     weights: Spanned[tuple[WeightColumn, ...]] | None = None
     replace: Spanned[bool] | None = None
@@ -186,9 +194,22 @@ class Sample(Statement):
         return self.clauses.seeds
 
     @property
-    def fanouts(self) -> Spanned[tuple[FanoutClause, ...]]:
+    def fanouts(self) -> tuple[FanoutClause, ...]:
+        """The items of FANOUT. Empty for BY WALKS, and for walks."""
+        clause = self.clauses.fanouts
+        return () if clause is None or isinstance(clause.value, VisitsClause) else clause.value
+
+    @property
+    def visits(self) -> VisitsClause | None:
+        """FANOUT (BY WALKS …), or None."""
+        clause = self.clauses.fanouts
+        return clause.value if clause is not None and isinstance(clause.value, VisitsClause) else None
+
+    @property
+    def fanout_span(self) -> Span:
+        """The span of FANOUT."""
         assert self.clauses.fanouts is not None, "the parser wants FANOUT of samples"
-        return self.clauses.fanouts
+        return self.clauses.fanouts.span
 
     def to_sql(self) -> str:
         head = f"{self.clauses.verb} FROM {print_name(self.snapshot)}"
@@ -321,6 +342,12 @@ def _seed_edges(tree: Tree) -> _SeedsClause:
     return _SeedsClause(fragment(query), name(edge), True, span_of(tree))
 
 
+def _fanout(tree: Tree) -> tuple[FanoutClause, ...] | VisitsClause:
+    """Build the items of FANOUT, or BY WALKS."""
+    visits = first_tree(tree, "visits")
+    return tuple(map(_item, trees(tree))) if visits is None else build_visits(visits)
+
+
 def _item(tree: Tree) -> FanoutClause:
     """Build an item of FANOUT: an edge type or DEFAULT, an optional direction, and the counts."""
     words = leaves(tree)
@@ -439,7 +466,7 @@ def _number(clause: str) -> Callable[[Tree], Spanned[object]]:
 _BUILDERS: dict[str, tuple[str, Callable[[Tree], object]]] = {
     "seeds": ("seeds", _seeds),
     "seed_edges": ("seeds", _seed_edges),
-    "fanout": ("fanouts", _spanned(lambda tree: tuple(map(_item, trees(tree))))),
+    "fanout": ("fanouts", _spanned(_fanout)),
     "method": ("method", _method),
     "weight_by": ("weights", _spanned(lambda tree: tuple(map(_weight, trees(tree, "column"))))),
     "replacement": ("replace", _spanned(lambda tree: leaves(tree)[0].type == "WITH")),
@@ -468,7 +495,7 @@ def _print_clauses(clauses: Clauses) -> Iterator[object]:
     """Yield each clause as text, in grammar order. A missing clause yields a value that is not text."""
     yield clauses.seeds and _print_seeds(clauses.seeds)
     yield from () if clauses.walk is None else print_walk_clauses(clauses.walk)
-    yield clauses.fanouts and f"FANOUT ({', '.join(map(_print_fanout, clauses.fanouts.value))})"
+    yield clauses.fanouts and _print_fanouts(clauses.fanouts.value)
     yield clauses.method and _print_method(clauses.method)
     yield clauses.weights and f"WEIGHT BY {', '.join(map(_print_weight, clauses.weights.value))}"
     yield _print_choice(clauses.replace, {True: "WITH REPLACEMENT", False: "WITHOUT REPLACEMENT"})
@@ -514,6 +541,12 @@ def _print_seeds(seeds: _SeedsClause) -> str:
     if seeds.edges:
         return f"SEEDS EDGES {print_name(seeds.type)} ({seeds.query.text})"
     return f"SEEDS ({seeds.query.text}) AS {print_name(seeds.type)}"
+
+
+def _print_fanouts(fanouts: tuple[FanoutClause, ...] | VisitsClause) -> str:
+    if isinstance(fanouts, VisitsClause):
+        return print_visits(fanouts)
+    return f"FANOUT ({', '.join(map(_print_fanout, fanouts))})"
 
 
 def _print_fanout(item: FanoutClause) -> str:

@@ -1,13 +1,13 @@
-"""Clauses of WALK that SAMPLE does not have: LENGTH, the metapath, node2vec's weights, restarts, times and pairs."""
+"""Clauses of walks: LENGTH, the metapath, node2vec's weights, restarts, times and pairs, and FANOUT (BY WALKS …)."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Literal
 
-from snapdb.errors import Span
+from snapdb.errors import ParseError, Span
 from snapdb.sql.printer import print_name, print_number
-from snapdb.sql.syntax import Name, Spanned, Tree, decimal, integer, leaves, name, span_of, trees
+from snapdb.sql.syntax import Name, Spanned, Tree, decimal, integer, leaves, name, once, span_of, trees
 from snapdb.types import Direction, by_word
 
 _DIRECTIONS: dict[str, Direction] = by_word(Direction)
@@ -56,6 +56,41 @@ class WalkClauses:
     """The maximum distance of the two vertices of a skip-gram pair, in steps."""
     contrasts: Spanned[int] | None = None
     """NEGATIVES n: the number of random vertices per pair."""
+
+
+@dataclass(frozen=True, slots=True)
+class VisitsClause:
+    """FANOUT (BY WALKS n LENGTH l [ALONG (…) | DIRECTION d] [RESTART r] TOP k | TOP [k, …])."""
+
+    walk: WalkClauses
+    """The walks. PER SEED is the number after BY WALKS."""
+    tops: tuple[int, ...]
+    """The maximum number of neighbours per hop."""
+    span: Span = field(compare=False)
+
+
+def build_visits(tree: Tree) -> VisitsClause:
+    """Build BY WALKS.
+
+    Raises:
+        ParseError: LENGTH or TOP is missing, or a clause is specified twice.
+    """
+    count, *clauses = trees(tree)
+    given = once(clauses)
+    for rule, example in (("steps", "LENGTH clause; add the number of steps, e.g. LENGTH 2"), ("tops", _NO_TOP)):
+        if rule not in given:
+            stop = span_of(tree).stop
+            raise ParseError(f"expected a {example}", span=Span(stop, stop), code="missing-clause")
+    walk: dict[str, Any] = {"per_seed": Spanned(integer(count, "BY WALKS"), span_of(count))}
+    for rule, clause in given.items():
+        if rule in _BUILDERS:
+            name_, build = _BUILDERS[rule]
+            walk[name_] = build(clause)
+    tops = tuple(integer(number, "TOP") for number in trees(given["tops"]))
+    return VisitsClause(WalkClauses(**walk), tops, span_of(tree))
+
+
+_NO_TOP = "TOP clause; add the number of neighbours, e.g. TOP 10"
 
 
 def build_walk_clause(rule: str, tree: Tree) -> tuple[str, Any] | None:
@@ -117,6 +152,15 @@ def print_walk_clauses(clauses: WalkClauses) -> Iterator[object]:
     yield clauses.clock and _print_clock(clauses.clock)
     yield clauses.window and f"WINDOW {clauses.window.value}"
     yield clauses.contrasts and f"NEGATIVES {clauses.contrasts.value}"
+
+
+def print_visits(visits: VisitsClause) -> str:
+    """Return FANOUT (BY WALKS …) as text."""
+    assert visits.walk.per_seed is not None, "the parser wants the number of walks"
+    walk = [str(clause) for clause in print_walk_clauses(replace(visits.walk, per_seed=None)) if clause]
+    tops = ", ".join(map(str, visits.tops))
+    top = tops if len(visits.tops) == 1 else f"[{tops}]"
+    return f"FANOUT (BY WALKS {visits.walk.per_seed.value} {' '.join(walk)} TOP {top})"
 
 
 def _print_step(step: StepClause) -> str:

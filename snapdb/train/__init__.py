@@ -1,4 +1,5 @@
-"""A small reference trainer in plain torch: two models, a training loop, metrics, and layer-wise inference.
+"""A small reference trainer in plain torch: models, embeddings, a training loop, metrics, and layer-wise
+inference.
 
 Names are imported on first use, as in `snapdb.loading`, because importing them imports torch.
 """
@@ -14,13 +15,16 @@ if TYPE_CHECKING:
     from snapdb.train.loop import History, Predictions, evaluate, fit, predict, seeded, torch_threads
     from snapdb.train.metrics import accuracy, average_precision, hits_at, mean_reciprocal_rank, ranks, roc_auc
     from snapdb.train.models import GCN, GraphSAGE, Layers
+    from snapdb.train.node2vec import EmbeddingHistory, Node2Vec
 
 __all__ = [
     "GCN",
+    "EmbeddingHistory",
     "GraphSAGE",
     "History",
     "Inferred",
     "Layers",
+    "Node2Vec",
     "Passes",
     "Predictions",
     "accuracy",
@@ -41,6 +45,7 @@ _NAMES = {
     ".loop": ("History", "Predictions", "evaluate", "fit", "predict", "seeded", "torch_threads"),
     ".metrics": ("accuracy", "average_precision", "hits_at", "mean_reciprocal_rank", "ranks", "roc_auc"),
     ".models": ("GCN", "GraphSAGE", "Layers"),
+    ".node2vec": ("EmbeddingHistory", "Node2Vec"),
 }
 
 if not TYPE_CHECKING:  # a type checker would accept any name as an attribute of the package

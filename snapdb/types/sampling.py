@@ -32,6 +32,7 @@ RNG_SCHEME = "snapdb-1"
 
 SeedOrder = Literal["SHUFFLE", "IN ORDER", "FIXED"]
 Method = Literal["UNIFORM", "LATEST", "TOPK", "FULL", "PRIORITY", "BOTTOMK", "LABOR"]
+SamplerMethod = Method | Literal["WALK", "BY WALKS"]
 Backend = Literal["numba", "torch"]
 IdType = Literal["int64", "int32"]
 ZeroWeight = Literal["NEVER", "WITH ALL"]
@@ -295,6 +296,22 @@ class RandomWalk:
 
 
 @dataclass(frozen=True, slots=True)
+class Visits:
+    """FANOUT (BY WALKS …): a node's neighbours are the vertices that random walks from it visit most (PinSAGE)."""
+
+    walk: RandomWalk
+    """The walks from each node."""
+    tops: tuple[int, ...]
+    """The maximum number of neighbours per hop, starting at the seeds."""
+
+    @property
+    def relation(self) -> Relation:
+        """The relation of the edges in a batch, from the visited vertices to the nodes whose walks visited them."""
+        node = self.walk.steps[0].expands
+        return Relation(EdgeType(node, "walks", node), "IN")
+
+
+@dataclass(frozen=True, slots=True)
 class SampleSpec:
     """A SAMPLE or WALK statement with its names resolved."""
 
@@ -335,10 +352,17 @@ class SampleSpec:
     """The generation of a named sampler's rows. REFRESH CACHE starts a new generation, which resamples all rows."""
     walk: RandomWalk | None = None
     """The clauses of WALK, or None for SAMPLE. `fanouts` then has each relation of the metapath once, with count 1."""
+    visits: Visits | None = None
+    """FANOUT (BY WALKS …), or None. `fanouts` then has each relation of the metapath once, with count 1 per hop."""
 
     @property
     def hops(self) -> int:
         return max((len(f.counts) for f in self.fanouts), default=0)
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        """The relations whose rows are read."""
+        return tuple(relation for fanout in self.fanouts for relation in fanout.relations)
 
     @property
     def disjoint(self) -> bool:
@@ -409,7 +433,7 @@ class Sampler:
     batch: int
     hops: int
     """The number of hops, or the length of random walks."""
-    method: Method | Literal["WALK"]
+    method: SamplerMethod
     """The sampling method, or WALK for random walks."""
     created: int
     """Microseconds since 1970 UTC."""

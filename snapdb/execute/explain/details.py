@@ -10,9 +10,11 @@ from snapdb.graph.layout import EdgeLayout
 from snapdb.graph.view import Feature
 from snapdb.kernels.rng import EVERY_HOP
 from snapdb.plan.caches import spill_words
+from snapdb.plan.samples.plans import step_words, visit_words
 from snapdb.sampling.rounds import RowTable
 from snapdb.storage.artifacts import find_artifact
 from snapdb.types import FULL, Cache, Drawing, ExecutionHints, Refresh, Relation, SampleSpec, TimeUnit
+from snapdb.types.sampling import Visits
 
 _SCAN = "reads every eligible edge"
 _METHODS = {
@@ -92,6 +94,12 @@ def walk_weights(drawing: Drawing) -> str:
         return ""
     by = ", ".join(f"{edge}.{column}" for edge, column in drawing.weights)
     return f"WEIGHT BY {by or 'the weight of the graph'}"
+
+
+def visits(by_walks: Visits, drawing: Drawing) -> str:
+    """Describe the walks whose most visited vertices are the neighbours."""
+    words = [visit_words(by_walks), *step_words(by_walks.walk), walk_weights(drawing)]
+    return ", ".join(word for word in words if word)
 
 
 def bounds(spec: SampleSpec, unit: TimeUnit | None) -> str:

@@ -193,7 +193,9 @@ def _root(
     if spec.link is not None and spec.link.negatives is not None:
         nodes.append(PlanNode("Negatives", details.negatives(spec), key="negatives"))
     nodes.append(PlanNode("Seeds", details.seed_order(spec), key="seeds"))
-    drawing = f"{details.method(plan.hints.drawing or spec.drawing)}; {details.eligible(spec, unit)}"
+    method = details.method(plan.hints.drawing or spec.drawing)
+    drawn = method if spec.visits is None else details.visits(spec.visits, spec.drawing)
+    drawing = f"{drawn}; {details.eligible(spec, unit)}"
     if lacks_huge_pages(traversal.arrays.rows.indices for traversal in stream.sampler.backend.host_traversals):
         drawing += "; no huge pages for files on this kernel: random reads of the topology miss the TLB"
     sample = PlanNode("Sample", drawing, tuple(nodes), key="sample")
@@ -220,10 +222,13 @@ def _expand_nodes(context: ExecutionContext, plan: SamplePlan, stream: MeteredSt
             count = traversal.fanout.counts[hop]
             if not count:
                 continue
-            form = details.row_form(context, layouts[relation.edge.edge], relation, backend, plan.hints)
-            unreached = ", not reachable from the seeds" if relation in idle else ""
-            edges = f"{relation.edge.edge} {relation.direction} => {details.count_words(count)}"
-            detail = f"hop {hop}: {edges}, {form}{unreached}"
+            if plan.spec.visits is not None:
+                detail = f"hop {hop}: the {counted(count, 'vertex', 'vertices')} that walks visit most"
+            else:
+                form = details.row_form(context, layouts[relation.edge.edge], relation, backend, plan.hints)
+                unreached = ", not reachable from the seeds" if relation in idle else ""
+                edges = f"{relation.edge.edge} {relation.direction} => {details.count_words(count)}"
+                detail = f"hop {hop}: {edges}, {form}{unreached}"
             nodes.append(PlanNode("Expand", detail, key=("expand", relation.key, hop)))
     return nodes[::-1]
 

@@ -162,7 +162,13 @@ def open_inference(session: DatabaseSession, wanted: Inference) -> OpenInference
 
 def _check_full(statement: Sample) -> None:
     """Raise BindError unless every fanout is FULL."""
-    for clause in statement.fanouts.value:
+    if statement.visits is not None:
+        raise BindError(
+            "inference reads all neighbours, but BY WALKS samples them; write fanout='edge_type => [FULL]'",
+            span=statement.visits.span,
+            code="clauses-clash",
+        )
+    for clause in statement.fanouts:
         if any(count != FULL for count in clause.counts):
             edge = "DEFAULT" if clause.edge is None else quote_odd(clause.edge.text)
             raise BindError(

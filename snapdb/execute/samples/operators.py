@@ -144,7 +144,7 @@ class RowMaker:
         }
         self._visits = VisitedRounds(spec, self._sampler.traversals) if self.in_order else None
         self._largest = 0
-        self.schema = _schema(opened.view, list(self._adjacency))
+        self.schema = _schema(opened.view, list(self._adjacency), visits=spec.visits is not None)
 
     @property
     def on_gpu(self) -> bool:
@@ -207,8 +207,11 @@ def _listed(value: Any) -> list[Any]:
     return [] if value is None else [value]
 
 
-def _schema(view: GraphView, relations: Sequence[Relation]) -> pa.Schema:
-    """Return the schema. Ids keep their type if all edge types agree on it, and are strings otherwise."""
+def _schema(view: GraphView, relations: Sequence[Relation], *, visits: bool) -> pa.Schema:
+    """Return the schema. Ids keep their type if all edge types agree on it, and are strings otherwise.
+
+    The neighbours of BY WALKS have a number of visits instead of an edge id.
+    """
     return pa.schema(
         [
             ("batch", pa.int64()),
@@ -217,7 +220,7 @@ def _schema(view: GraphView, relations: Sequence[Relation]) -> pa.Schema:
             ("direction", pa.string()),
             ("source", key_type(view, [relation.edge.source for relation in relations])),
             ("destination", key_type(view, [relation.edge.destination for relation in relations])),
-            ("e_id", pa.int64()),
+            ("visits" if visits else "e_id", pa.int64()),
         ]
     )
 
@@ -232,6 +235,7 @@ def _rows(
         outward = np.asarray(rows.outward[position])
     else:
         outward = np.full(near.size, relation.direction == "OUT")
+    last = _on_host(block.weight) if schema.names[-1] == "visits" else rows.edge_id.read(position)
     source = view.keys[relation.edge.source].read(np.where(outward, near, far))
     destination = view.keys[relation.edge.destination].read(np.where(outward, far, near))
     columns = [
@@ -241,7 +245,7 @@ def _rows(
         pa.array(np.where(outward, "out", "in")),
         as_key_type(source, schema.field("source").type),
         as_key_type(destination, schema.field("destination").type),
-        pa.array(rows.edge_id.read(position).astype(np.int64, copy=False)),
+        pa.array(last.astype(np.int64, copy=False)),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from snapdb.arrays import Array, Int64s
+from snapdb.arrays import Array
 from snapdb.kernels.adjacency.forms import RowArrays, plain_array
 from snapdb.kernels.compiled import allocating_kernel, kernel
 

@@ -23,6 +23,7 @@ from snapdb.plan.samples.clauses import (
     bind_temporal,
 )
 from snapdb.plan.samples.plans import AuditPlan, CreateSamplerPlan, Origin, Places, SamplePlan, SeedColumns, about_seeds
+from snapdb.plan.samples.visits import bind_visits
 from snapdb.plan.samples.walk_clauses import bind_walk
 from snapdb.plan.scope import BindContext
 from snapdb.plan.snapshots import event_unit
@@ -35,7 +36,7 @@ from snapdb.sql_engine import Names, SqlSession, quote, quote_odd
 from snapdb.sql_engine.sources import as_arrow
 from snapdb.storage.tables.commit import author, now
 from snapdb.types import Column, Drawing, Fanout, Refresh, Sampler, SampleSpec, SeedOrder, Snapshot, Table
-from snapdb.types.sampling import BATCH_NAMES
+from snapdb.types.sampling import BATCH_NAMES, SamplerMethod
 
 _NAMED = ("seed_time", "y")
 _TAKEN = BATCH_NAMES | {"x", "edge_attr"}
@@ -357,11 +358,14 @@ def _clause_needing_time(spec: SampleSpec) -> str | None:
 def _spec(statement: Sample, snapshot: Snapshot, context: BindContext) -> SampleSpec:
     """Return the spec with every clause bound."""
     clauses, tables = statement.clauses, context.tables_under(snapshot)
-    walk = None if clauses.walk is None else bind_walk(statement, snapshot, context)
-    link = None if walk else bind_link(statement, snapshot, context, tables)
+    link = None if clauses.walk else bind_link(statement, snapshot, context, tables)
     seed_type = find_vertex_type(snapshot, statement.seeds.type).name if link is None else link.edge.source
-    fanouts = walk.fanouts if walk else bind_fanouts(statement, snapshot, context)
-    drawing = walk.drawing if walk else bind_drawing(statement, snapshot, fanouts, context, tables)
+    walk = None if clauses.walk is None else bind_walk(statement, clauses.walk, seed_type, snapshot, context)
+    by_walks = statement.visits
+    visits = None if by_walks is None else bind_visits(statement, by_walks, seed_type, link, snapshot, context)
+    walked = walk or visits
+    fanouts = walked.fanouts if walked else bind_fanouts(statement, snapshot, context)
+    drawing = walked.drawing if walked else bind_drawing(statement, snapshot, fanouts, context, tables)
     device = None if clauses.device is None else _device(clauses.device)
     backend = _or(clauses.backend, None)
     refresh = bind_refresh_clause(statement, fanouts, drawing)
@@ -389,6 +393,7 @@ def _spec(statement: Sample, snapshot: Snapshot, context: BindContext) -> Sample
         ids=_or(clauses.ids, "int64"),
         refresh=refresh,
         walk=walk.walk if walk else None,
+        visits=visits.visits if visits else None,
     )
 
 
@@ -451,7 +456,7 @@ def _check_cap(statement: Sample, fanouts: Sequence[Fanout], drawing: Drawing, r
         raise BindError(
             f"{what} exceeds {_TORCH_CAP}, the maximum for uniform draws with torch; write WITH numba, "
             f"{remedy}, or FULL",
-            span=statement.fanouts.span,
+            span=statement.fanout_span,
             code="out-of-range",
         )
 
@@ -473,11 +478,18 @@ def _bind_create_sampler(statement: CreateSampler, context: BindContext) -> Plan
         edges=spec.link is not None,
         batch=spec.batch_size,
         hops=spec.hops if spec.walk is None else spec.walk.length,
-        method=spec.drawing.method if spec.walk is None else "WALK",
+        method=_method(spec),
         created=now(),
         author=author(),
     )
     return CreateSamplerPlan(sampler, existing, sample)
+
+
+def _method(spec: SampleSpec) -> SamplerMethod:
+    """Return the method of a sampler, as SHOW SAMPLERS lists it."""
+    if spec.walk is not None:
+        return "WALK"
+    return spec.drawing.method if spec.visits is None else "BY WALKS"
 
 
 def statement_of(sampler: Sampler) -> Sample:
@@ -517,6 +529,23 @@ def _resolve(statement: SampleUsing, sampler: Sampler) -> tuple[Sample, Origin]:
     (whole,) = parse(text)
     assert isinstance(whole, Sample), "clauses make no other statement of it"
     return whole, Origin(sampler.name, sampler.text, tuple(edits))
+
+
+def _bind_audit(statement: Audit, context: BindContext) -> AuditPlan:
+    """Bind the sampler that is checked. Its batches must have edges of the graph, or be walks.
+
+    Raises:
+        BindError: The neighbours are visited by walks.
+    """
+    sample = bind_sample(statement.sample, context)
+    if sample.spec.visits is not None:
+        raise BindError(
+            "AUDIT compares the edges of batches with the tables, but the edges of BY WALKS are visits; audit the "
+            "walks themselves with AUDIT WALK",
+            span=statement.sample.span,
+            code="clauses-clash",
+        )
+    return AuditPlan(replace(sample, delivers="batches"), statement.text)
 
 
 @contextmanager
@@ -579,14 +608,7 @@ def _statement(query: str, method: str) -> Sample | SampleUsing:
 
 
 FAMILY = PlanFamily(
-    binders={
-        Sample: bind_sample,
-        SampleUsing: bind_sample,
-        CreateSampler: _bind_create_sampler,
-        Audit: lambda statement, context: AuditPlan(
-            replace(bind_sample(statement.sample, context), delivers="batches"), statement.text
-        ),
-    },
+    binders={Sample: bind_sample, SampleUsing: bind_sample, CreateSampler: _bind_create_sampler, Audit: _bind_audit},
     operators={
         SamplePlan: "snapdb.execute.samples.operators:sample",
         CreateSamplerPlan: "snapdb.execute.samples.operators:create_sampler",

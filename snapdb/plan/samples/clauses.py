@@ -68,12 +68,12 @@ def bind_fanouts(statement: Sample, snapshot: Snapshot, context: BindContext) ->
 
     METHOD FULL replaces all nonzero counts with FULL.
     """
-    fanout_clause, method = statement.fanouts, statement.clauses.method
-    lengths = {len(clause.counts) for clause in fanout_clause.value}
+    method = statement.clauses.method
+    lengths = {len(clause.counts) for clause in statement.fanouts}
     by_relation: dict[tuple[str, str], Fanout] = {}
     defaults: dict[str, FanoutClause] = {}
-    for clause in fanout_clause.value:
-        _check_counts(clause, lengths, fanout_clause.span)
+    for clause in statement.fanouts:
+        _check_counts(clause, lengths, statement.fanout_span)
         if clause.edge is None:
             _check_direction("DEFAULT", set(defaults), clause)
             defaults[clause.direction] = clause
@@ -295,7 +295,7 @@ def _names(edges: Sequence[EdgeElement]) -> str:
 
 
 def _place(statement: Sample) -> Span:
-    return (statement.clauses.method or statement.fanouts).span
+    return statement.fanout_span if statement.clauses.method is None else statement.clauses.method.span
 
 
 def bind_link(statement: Sample, snapshot: Snapshot, context: BindContext, tables: Mapping[str, Table]) -> Link | None:

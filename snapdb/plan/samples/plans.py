@@ -10,6 +10,7 @@ from snapdb.errors import BindError, DataError, SnapdbError, Span
 from snapdb.plan.plan import Plan, PlanNode, describe_query
 from snapdb.plan.queries import BoundQuery
 from snapdb.types import FULL, PLAIN_HINTS, ExecutionHints, Fanout, RandomWalk, Relation, Sampler, SampleSpec, Snapshot
+from snapdb.types.sampling import Visits
 from snapdb.types.text import counted
 
 _SHOWN = 4
@@ -139,8 +140,9 @@ def seed_types(spec: SampleSpec) -> set[str]:
 
 def reached_relations(spec: SampleSpec) -> set[Relation]:
     """Return the relations that can sample an edge, because at some hop they expand a vertex type that was reached."""
-    if spec.walk is not None:
-        return set(spec.walk.steps[: spec.walk.length])
+    walk = spec.walk if spec.visits is None else spec.visits.walk
+    if walk is not None:
+        return set(walk.steps[: walk.length])
     traversed: set[Relation] = set()
     new = seed_types(spec)
     for hop in range(spec.hops):
@@ -203,10 +205,11 @@ class SamplePlan(Plan):
     def describe(self) -> PlanNode:
         spec, hints = self.spec, self.hints
         idle = hints.idle | {relation for fanout in unreached_fanouts(spec) for relation in fanout.relations}
+        walk = spec.walk if spec.visits is None else spec.visits.walk
         expands = (
             [PlanNode("Expand", text) for fanout in spec.fanouts for text in _expanded(fanout, idle)]
-            if spec.walk is None
-            else [PlanNode("Step", text) for text in step_words(spec.walk)]
+            if walk is None
+            else [PlanNode("Step", text) for text in step_words(walk)]
         )
         of = spec.seed_type if spec.link is None else spec.link.edge.edge
         seeds = PlanNode("Seeds", f"{of}, {spec.order}", (describe_query(self.seeds),))
@@ -227,6 +230,8 @@ class SamplePlan(Plan):
         method = f"METHOD {(self.hints.drawing or self.spec.drawing).method}"
         if self.spec.walk is not None:
             method = walk_words(self.spec.walk)
+        elif self.spec.visits is not None:
+            method = visit_words(self.spec.visits)
         backend = self.hints.applied(self.spec).backend
         return method + (f", WITH {backend}" if backend is not None else "")
 
@@ -283,6 +288,18 @@ def walk_words(walk: RandomWalk) -> str:
     if walk.window is not None:
         words.append(f"WINDOW {walk.window}" + (f" NEGATIVES {walk.negatives}" if walk.negatives else ""))
     return ", ".join(words)
+
+
+def visit_words(visits: Visits) -> str:
+    """Return the walks of a node and the number of its neighbours per hop.
+
+    >>> visit_words(Visits(RandomWalk(2, (), per_seed=50), (10, 5)))
+    'BY WALKS: 50 walks of 2 steps per node, TOP [10, 5]'
+    """
+    walk, tops = visits.walk, ", ".join(map(str, visits.tops))
+    restart = f", RESTART {float(walk.restart):g}" if walk.restart else ""
+    what = f"{counted(walk.per_seed, 'walk')} of {counted(walk.length, 'step')} per node{restart}"
+    return f"BY WALKS: {what}, TOP {tops if len(visits.tops) == 1 else f'[{tops}]'}"
 
 
 def step_words(walk: RandomWalk) -> Iterator[str]:

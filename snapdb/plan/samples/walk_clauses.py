@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from snapdb.errors import BindError, Span
-from snapdb.plan.names import find_edge_type, find_vertex_type
+from snapdb.plan.names import find_edge_type
 from snapdb.plan.samples.clauses import bind_weights
 from snapdb.plan.scope import BindContext
 from snapdb.sql.samples import Sample
@@ -35,26 +35,34 @@ class WalkBinding(NamedTuple):
     drawing: Drawing
 
 
-def bind_walk(statement: Sample, snapshot: Snapshot, context: BindContext) -> WalkBinding:
-    """Bind the clauses that only WALK has, and its weights.
+def bind_walk(
+    statement: Sample, clauses: WalkClauses, seed_type: str, snapshot: Snapshot, context: BindContext, hops: int = 1
+) -> WalkBinding:
+    """Bind the clauses of walks, and the weights of their steps.
+
+    Args:
+        statement: The statement.
+        clauses: The clauses of WALK, or of FANOUT (BY WALKS …).
+        seed_type: The vertex type from which walks start.
+        snapshot: The snapshot.
+        context: The catalog and the tables.
+        hops: The number of hops at which nodes have walks.
 
     Raises:
         BindError: A name does not exist, the metapath does not chain, a number is out of range, or clauses contradict
             each other.
     """
-    clauses = statement.clauses.walk
-    assert clauses is not None, "the statement is a walk"
     assert clauses.length is not None, "the parser wants LENGTH"
-    seed_type = find_vertex_type(snapshot, statement.seeds.type).name
     length = _whole(clauses.length, "LENGTH", 1, _MOST_STEPS)
     steps = _metapath(statement, clauses, snapshot, context, seed_type, length)
     names = {step.edge.edge for step in steps}
     walked = [edge for edge in snapshot.graph.edges if edge.name in names]
     _check_times(statement, clauses, walked)
+    word = "PER SEED" if statement.visits is None else "BY WALKS"
     walk = RandomWalk(
         length=length,
         steps=steps,
-        per_seed=1 if clauses.per_seed is None else _whole(clauses.per_seed, "PER SEED", 1, _MOST_WALKS),
+        per_seed=1 if clauses.per_seed is None else _whole(clauses.per_seed, word, 1, _MOST_WALKS),
         back=_bias(clauses.back, "RETURN", steps),
         inout=_bias(clauses.inout, "INOUT", steps),
         restart=_restart(clauses, seed_type, steps),
@@ -65,7 +73,7 @@ def bind_walk(statement: Sample, snapshot: Snapshot, context: BindContext) -> Wa
     )
     weights = bind_weights(statement, snapshot, walked, context, context.tables_under(snapshot))
     drawing = Drawing(replace=True, weights=tuple(weights.items()), weighted=statement.clauses.weights is not None)
-    fanouts = tuple(Fanout(step.edge, step.direction, (1,)) for step in dict.fromkeys(steps))
+    fanouts = tuple(Fanout(step.edge, step.direction, (1,) * hops) for step in dict.fromkeys(steps))
     return WalkBinding(walk, fanouts, drawing)
 
 
