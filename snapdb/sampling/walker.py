@@ -17,6 +17,9 @@ from snapdb.errors import InputError
 from snapdb.graph.view import GraphView
 from snapdb.kernels import buffers
 from snapdb.kernels.rng import Domain, fold_parts
+from snapdb.kernels.walks import biased
+from snapdb.kernels.walks.biased import walk_biased
+from snapdb.kernels.walks.neighbors import sorted_rows
 from snapdb.kernels.walks.plain import walk_uniform
 from snapdb.kernels.walks.problem import BACKWARD, FORWARD, UNTIMED, WalkArrays, WalkRule, key_walks
 from snapdb.sampling.backends import check_device, check_ids
@@ -144,6 +147,10 @@ def walk_of(spec: SampleSpec) -> RandomWalk:
 class WalkScratch:
     """The scratch memory of one thread for any number of batches."""
 
+    def __init__(self) -> None:
+        self.steps: Int64s = np.empty((biased.BLOCK, biased.STEP_FIELDS), np.int64)
+        self.step_keys = np.empty(biased.BLOCK, np.uint64)
+
 
 class NumbaWalker:
     """The relations of a metapath as the arrays that kernels read."""
@@ -157,6 +164,7 @@ class NumbaWalker:
         by_relation = {traversal.relation: traversal for traversal in self.traversals}
         self._steps = [by_relation[relation] for relation in self._walk.steps]
         self._rules = [_rule(self._walk, spec, traversal, view.node_counts) for traversal in self._steps]
+        self._ordered = sorted_rows(self._steps[0].arrays.rows) if self._walk.second_order else None
 
     def scratch(self) -> WalkScratch:
         """Return empty scratch memory, which grows with the longest row."""
@@ -169,7 +177,12 @@ class NumbaWalker:
         stride = walk.length if len(self._steps) == 1 else 1
         for first in range(0, walk.length, stride):
             traversal, rule = self._steps[first % len(self._steps)], self._rules[first % len(self._steps)]
-            if not walk_uniform(traversal.arrays.rows, rule, walks, first, first + stride):
+            rows, last = traversal.arrays.rows, first + stride
+            if self._ordered is not None:
+                sound = walk_biased(rows, self._ordered, rule, walks, first, last, scratch.steps, scratch.step_keys)
+            else:
+                sound = walk_uniform(rows, rule, walks, first, last)
+            if not sound:
                 raise damaged(traversal.relation)
         return Walks(walks.nodes, walks.positions)
 
