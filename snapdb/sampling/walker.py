@@ -19,9 +19,9 @@ from snapdb.kernels import buffers
 from snapdb.kernels.rng import Domain, fold_parts
 from snapdb.kernels.walks import biased
 from snapdb.kernels.walks.biased import walk_biased
-from snapdb.kernels.walks.neighbors import sorted_rows
+from snapdb.kernels.walks.neighbors import neighbor_sets
 from snapdb.kernels.walks.plain import walk_uniform
-from snapdb.kernels.walks.problem import BACKWARD, FORWARD, UNTIMED, WalkArrays, WalkRule, key_walks
+from snapdb.kernels.walks.problem import BACKWARD, FORWARD, UNTIMED, WalkArrays, WalkRule, key_walks, largest_draw
 from snapdb.sampling.backends import check_device, check_ids
 from snapdb.sampling.sampler import RelationTraversal
 from snapdb.sampling.subgraph import Ints, SamplerInput
@@ -164,7 +164,7 @@ class NumbaWalker:
         by_relation = {traversal.relation: traversal for traversal in self.traversals}
         self._steps = [by_relation[relation] for relation in self._walk.steps]
         self._rules = [_rule(self._walk, spec, traversal, view.node_counts) for traversal in self._steps]
-        self._ordered = sorted_rows(self._steps[0].arrays.rows) if self._walk.second_order else None
+        self._sets = neighbor_sets(self._steps[0].arrays.rows) if self._walk.second_order else None
 
     def scratch(self) -> WalkScratch:
         """Return empty scratch memory, which grows with the longest row."""
@@ -178,8 +178,8 @@ class NumbaWalker:
         for first in range(0, walk.length, stride):
             traversal, rule = self._steps[first % len(self._steps)], self._rules[first % len(self._steps)]
             rows, last = traversal.arrays.rows, first + stride
-            if self._ordered is not None:
-                sound = walk_biased(rows, self._ordered, rule, walks, first, last, scratch.steps, scratch.step_keys)
+            if self._sets is not None:
+                sound = walk_biased(rows, self._sets, rule, walks, first, last, scratch.steps, scratch.step_keys)
             else:
                 sound = walk_uniform(rows, rule, walks, first, last)
             if not sound:
@@ -204,12 +204,14 @@ def _rule(walk: RandomWalk, spec: SampleSpec, traversal: Traversal, node_counts:
     """Return the rule of the steps over one relation."""
     reaches = traversal.relation.reaches
     restart = walk.restart.numerator if reaches == spec.seed_type else 0
-    biases = (np.uint64(weight) for weight in walk.biases)
+    back, near, far = (largest_draw(weight, max(walk.biases)) for weight in walk.biases)
     return WalkRule(
         node_counts[reaches],
         np.uint64(restart),
         np.uint64(walk.restart.denominator),
-        *biases,
+        back,
+        near,
+        far,
         _CLOCKS[walk.clock],
         walk.strict,
     )
