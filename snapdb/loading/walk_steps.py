@@ -54,7 +54,8 @@ def against_clock(clock: str, time: Int64s, before: Int64s, *, strict: bool) -> 
         return np.zeros(time.shape, np.bool_)
     earlier, later = (time, before) if clock == "forward" else (before, time)
     wrong: Bools = earlier <= later if strict else earlier < later
-    return wrong & (time != STATIC) & (before != STATIC)
+    timed: Bools = (time != STATIC) & (before != STATIC)
+    return wrong & timed
 
 
 def pair_columns(columns: int, window: int) -> list[tuple[int, int]]:
