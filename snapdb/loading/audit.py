@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from snapdb.arrays import Array, Bools, Int64s
-from snapdb.loading.walk_audit import walk_rules
+from snapdb.loading.walk_steps import walk_rules
 from snapdb.storage.array_files import STATIC
 from snapdb.types import EdgeType, SampleSpec
 

@@ -12,20 +12,14 @@ import numpy as np
 
 from snapdb.arrays import Bools, Int64s
 from snapdb.loading.lazy import host
+from snapdb.loading.walk_steps import against_clock, clock_before, pairs_of, wrong_steps
 from snapdb.storage.array_files import STATIC
-from snapdb.types.sampling import RandomWalk
 
 if TYPE_CHECKING:
     from snapdb.loading.walk_batch import WalkBatch
 
 _SILENT: dict[str, Any] = {"steps": [], "clock": "any", "strict": False, "window": None}
 """The rules for a batch whose lineage does not record any."""
-
-
-def walk_rules(walk: RandomWalk) -> dict[str, Any]:
-    """Return the rules of walks as plain JSON values (`rules.walk` in their lineage)."""
-    steps = [[step.edge.edge, step.direction] for step in walk.steps]
-    return {"steps": steps, "clock": walk.clock, "strict": walk.strict, "window": walk.window}
 
 
 def audit(batch: WalkBatch) -> dict[str, int]:
@@ -47,30 +41,6 @@ def audit(batch: WalkBatch) -> dict[str, int]:
     }
 
 
-def wrong_steps(walks: Int64s, e_id: Int64s, per_seed: int) -> Bools:
-    """Return a [walks, length] mask of the steps that continue an ended walk, or restart at another vertex."""
-    wrong: Bools = (walks[:, :-1] < 0) & ((walks[:, 1:] >= 0) | (e_id >= 0))
-    wrong |= (walks[:, 1:] < 0) & (e_id >= 0)
-    seeds = np.repeat(walks[::per_seed, :1], per_seed, axis=0)[: len(walks)]
-    wrong |= (walks[:, 1:] >= 0) & (e_id < 0) & (walks[:, 1:] != seeds)
-    wrong[:, :1] |= (walks[:, :1] != seeds) | (seeds < 0)
-    return wrong
-
-
-def clock_before(time: Int64s, e_id: Int64s, walks: Int64s) -> Int64s:
-    """Return [walks, length], the time of the last edge with a time before each step, or STATIC if there is none.
-
-    A restart resets the clock.
-    """
-    clock = np.full(time.shape, STATIC, np.int64)
-    for step in range(1, time.shape[1]):
-        last = time[:, step - 1]
-        clock[:, step] = np.where(last != STATIC, last, clock[:, step - 1])
-        restarted = (e_id[:, step - 1] < 0) & (walks[:, step] >= 0)
-        clock[restarted, step] = STATIC
-    return clock
-
-
 def _wrong_pairs(batch: WalkBatch, walks: Int64s, window: int | None) -> int:
     if batch.pairs is None or window is None:
         return 0
@@ -85,18 +55,6 @@ def _wrong_pairs(batch: WalkBatch, walks: Int64s, window: int | None) -> int:
         return wrong
     negatives = host(batch.negatives)
     return wrong + int((negatives >= batch.num_nodes).sum()) + abs(len(negatives) - pairs.shape[1])
-
-
-def pairs_of(walks: Int64s, offsets: list[int], window: int) -> Int64s:
-    """Return [2, pairs] node numbers of the skip-gram pairs of walks, in order of (walk, center, context)."""
-    columns = walks.shape[1]
-    numbers = np.where(walks >= 0, walks + np.array(offsets, np.int64), -1)
-    near = [(i, j) for i in range(columns) for j in range(columns) if i != j and abs(i - j) <= window]
-    if not near or not len(walks):
-        return np.empty((2, 0), np.int64)
-    center, context = (numbers[:, [pair[side] for pair in near]].ravel() for side in (0, 1))
-    there = (center >= 0) & (context >= 0)
-    return np.stack([center[there], context[there]])
 
 
 class _Timed:
@@ -123,12 +81,8 @@ class _Timed:
         return late & (self.time != STATIC)
 
     def against_clock(self, rules: Mapping[str, Any]) -> Bools:
-        """Return a mask of the steps over edges before (or, for BACKWARD, after) the previous edge of the walk."""
-        if rules["clock"] == "any":
-            return np.zeros(self.time.shape, np.bool_)
-        earlier, later = (self.time, self.clock) if rules["clock"] == "forward" else (self.clock, self.time)
-        wrong: Bools = earlier <= later if rules["strict"] else earlier < later
-        return wrong & (self.time != STATIC) & (self.clock != STATIC)
+        """Return a mask of the steps over edges against the clock of their walk."""
+        return against_clock(rules["clock"], self.time, self.clock, strict=rules["strict"])
 
     def outside(self, batch: WalkBatch) -> Bools:
         """Return a mask of the steps over edges outside the snapshot's window."""

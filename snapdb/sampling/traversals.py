@@ -175,7 +175,8 @@ def open_traversals(view: GraphView, spec: SampleSpec) -> tuple[Traversal, ...]:
         DataError: A weight is negative or not finite.
         ValueError: A fanout is negative and not FULL.
     """
-    _check_fanouts(spec)
+    if spec.walk is None:  # walks have no keys of relations in a batch
+        _check_fanouts(spec)
     # The sampling order determines the local ids, so it must not depend on the order of clauses in the statement.
     ordered = sorted(spec.fanouts, key=lambda fanout: fanout.sort_key)
     if spec.drawing.method == "FULL":

@@ -12,17 +12,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from snapdb.arrays import Int64s, UInt64s
+from snapdb.arrays import Int64s
 from snapdb.errors import InputError
 from snapdb.graph.view import GraphView
 from snapdb.kernels import buffers
 from snapdb.kernels.rng import Domain, fold_parts
 from snapdb.kernels.walks import biased
 from snapdb.kernels.walks.biased import walk_biased
-from snapdb.kernels.walks.neighbors import sorted_rows
+from snapdb.kernels.walks.neighbors import neighbor_sets
 from snapdb.kernels.walks.plain import walk_uniform
-from snapdb.kernels.walks.problem import BACKWARD, FORWARD, UNTIMED, WalkArrays, WalkRule, key_walks
-from snapdb.sampling.checks import check_device, check_ids
+from snapdb.kernels.walks.problem import BACKWARD, FORWARD, UNTIMED, WalkArrays, WalkRule, key_walks, largest_draw
+from snapdb.sampling.backends import check_device, check_ids
 from snapdb.sampling.sampler import RelationTraversal
 from snapdb.sampling.subgraph import Ints, SamplerInput
 from snapdb.sampling.traversals import Traversal, damaged, open_traversals
@@ -164,43 +164,38 @@ class NumbaWalker:
         by_relation = {traversal.relation: traversal for traversal in self.traversals}
         self._steps = [by_relation[relation] for relation in self._walk.steps]
         self._rules = [_rule(self._walk, spec, traversal, view.node_counts) for traversal in self._steps]
-        self._ordered = sorted_rows(self._steps[0].arrays.rows) if self._walk.second_order else None
+        self._sets = neighbor_sets(self._steps[0].arrays.rows) if self._walk.second_order else None
 
     def scratch(self) -> WalkScratch:
         """Return empty scratch memory, which grows with the longest row."""
         return WalkScratch()
 
-    def sample(self, entry: SamplerInput, number: int, scratch: WalkScratch, keys: UInt64s | None = None) -> Walks:
-        """Return the walks of a batch. `keys` contains the keys of the walks if they are not those of WALK."""
-        walks, walk = self._begin(entry, self._keys(entry, number) if keys is None else keys), self._walk
+    def sample(self, entry: SamplerInput, number: int, scratch: WalkScratch) -> Walks:
+        """Return the walks of a batch."""
+        walks, walk = self._begin(entry, number), self._walk
         # A metapath of one relation takes all steps in one call, so that a block of walks stays in the CPU cache.
         stride = walk.length if len(self._steps) == 1 else 1
         for first in range(0, walk.length, stride):
             traversal, rule = self._steps[first % len(self._steps)], self._rules[first % len(self._steps)]
             rows, last = traversal.arrays.rows, first + stride
-            if self._ordered is not None:
-                sound = walk_biased(rows, self._ordered, rule, walks, first, last, scratch.steps, scratch.step_keys)
+            if self._sets is not None:
+                sound = walk_biased(rows, self._sets, rule, walks, first, last, scratch.steps, scratch.step_keys)
             else:
                 sound = walk_uniform(rows, rule, walks, first, last)
             if not sound:
                 raise damaged(traversal.relation)
         return Walks(walks.nodes, walks.positions)
 
-    def _keys(self, entry: SamplerInput, number: int) -> UInt64s:
-        """Return [walks] the keys of WALK."""
-        per_seed = self._walk.per_seed
-        keys = np.empty(entry.ordinals.size * per_seed, np.uint64)
-        prefix = np.array([fold_parts(self._spec.seed, Domain.WALK, number)], np.uint64)
-        key_walks(prefix, np.array(entry.ordinals, np.int64), per_seed, keys)
-        return keys
-
-    def _begin(self, entry: SamplerInput, keys: UInt64s) -> WalkArrays:
+    def _begin(self, entry: SamplerInput, number: int) -> WalkArrays:
         """Return the walks before their first steps."""
         walk, ids = self._walk, entry.groups[0].ids
         count = ids.size * walk.per_seed
         nodes = buffers.empty((count, walk.length + 1), np.int64)
         positions = buffers.empty((count, walk.length), np.int64)
         nodes[:, 0] = np.repeat(ids, walk.per_seed)
+        keys = np.empty(count, np.uint64)
+        prefix = np.array([fold_parts(self._spec.seed, Domain.WALK, number)], np.uint64)
+        key_walks(prefix, np.array(entry.ordinals, np.int64), walk.per_seed, keys)
         none: Int64s = np.empty(0, np.int64)
         return WalkArrays(nodes, positions, keys, none, none)
 
@@ -209,12 +204,14 @@ def _rule(walk: RandomWalk, spec: SampleSpec, traversal: Traversal, node_counts:
     """Return the rule of the steps over one relation."""
     reaches = traversal.relation.reaches
     restart = walk.restart.numerator if reaches == spec.seed_type else 0
-    biases = (np.uint64(weight) for weight in walk.biases)
+    back, near, far = (largest_draw(weight, max(walk.biases)) for weight in walk.biases)
     return WalkRule(
         node_counts[reaches],
         np.uint64(restart),
         np.uint64(walk.restart.denominator),
-        *biases,
+        back,
+        near,
+        far,
         _CLOCKS[walk.clock],
         walk.strict,
     )

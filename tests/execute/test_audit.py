@@ -21,7 +21,7 @@ from snapdb.plan.samples import SamplePlan
 from snapdb.sql import parse
 from snapdb.types import Negatives, Relation, Temporal
 from tests.support.inside import engine_of
-from tests.support.inside.execute import _CHECKS, _audited, _snapshot_truth, _Truth, open_sample
+from tests.support.inside.execute import _CHECKS, _audited, _Truth, open_sample
 from tests.support.inside.graph import Adjacency, EdgeColumn
 from tests.support.inside.loading import StreamSource
 from tests.support.shops import SHOP
@@ -86,7 +86,7 @@ def opened(db: Database, statement: str) -> Iterator[Case]:
     assert isinstance(plan, SamplePlan)
     found = open_sample(engine, plan)
     try:
-        yield Case(_snapshot_truth(engine, plan), found, plan)
+        yield Case(_Truth.of(engine, plan), found, plan)
     finally:
         found.lease.release()
 
@@ -301,7 +301,7 @@ def test_vertices_that_are_not_in_the_snapshot_are_seen(shop: Database) -> None:
             batches = case.batches()
             engine = engine_of(shop)
             few = engine.bind_context.catalog.snapshots["few"]
-            truth = _snapshot_truth(engine, replace(case.plan, snapshot=few))
+            truth = _Truth.of(engine, replace(case.plan, snapshot=few))
             found = replace(case, truth=truth).counts(batches)
             entered = [i for b in batches for i in (*b.dst_pos_index.tolist(), *b.dst_neg_index.flatten().tolist())]
             assert found["snapshot"] > len(entered) // 2

@@ -11,29 +11,41 @@ from snapdb.arrays import Array, Int64s, UInt64s
 from snapdb.kernels.adjacency.forms import RowArrays
 from snapdb.kernels.compiled import kernel, prefetch
 from snapdb.kernels.rng import below, draw, fold
-from snapdb.kernels.walks.neighbors import holds
-from snapdb.kernels.walks.problem import NO_STEP, WalkArrays, WalkRule, restarts
+from snapdb.kernels.walks.neighbors import NeighborSets, holds, may_hold
+from snapdb.kernels.walks.problem import LAST_TIME, NO_STEP, WalkArrays, WalkRule, restarts
+
+_Number = int | np.int64
 
 BLOCK = 256
 """The number of walks that take a step together."""
 AHEAD = 4
-"""The number of attempts whose candidates are prefetched together."""
-WALK, START, DEGREE, BEFORE, ATTEMPT, CANDIDATE, POSITION = range(7)
-"""Columns of the steps in progress, an int64 [BLOCK, STEP_FIELDS]: the walk, the start and the length of its vertex's
-row, its previous vertex or -1, the number of rejected candidates, and a candidate that must be looked up among the
-previous vertex's neighbors, or -1, with its position."""
-STEP_FIELDS = 7
+"""The number of attempts whose candidates are prefetched together in long rows."""
+SCANNED = 512
+"""The largest degree of rows that are scanned for the previous vertex, if most draws accept no other vertex."""
+LINES = 8
+"""The maximum number of cache lines of a row that are prefetched. The rest of a row follows in sequence."""
+WALK, START, DEGREE, BEFORE, BEFORE_START, BEFORE_DEGREE, RANK, ATTEMPT, CANDIDATE, POSITION, SLOT = range(11)
+"""Columns of the steps in progress, an int64 [BLOCK, STEP_FIELDS]: the walk, the row of its vertex, the previous vertex
+(or -1) and its row, the previous vertex's rank in the row, the number of attempts so far, and a candidate that must be
+looked up among the previous vertex's neighbours (or -1) with its position. The first elements of column SLOT are the
+rows of the steps that have not been taken."""
+STEP_FIELDS = 11
+_ABSENT, _SEVERAL, _UNKNOWN = -1, -2, -3
+"""Values of RANK: the previous vertex is not in the row, it is there more than once, or the row was not scanned."""
 
 
 # Rejection sampling (KnightKing, Yang et al., 2019): a candidate is drawn uniformly, and accepted with a probability in
 # proportion to its bias. Unlike alias tables per edge, it needs no memory that grows with the sum of squared degrees.
-# The acceptance draw is compared with the smaller and the larger bias of neighbors and of others first, so that most
-# candidates are decided without a search among the previous vertex's neighbors. All walks of a block take a step
-# together: each pass prefetches the next candidates, or the first probes of the search.
+# Most candidates are decided without a search among the previous vertex's neighbours:
+# - An acceptance draw below both biases of neighbours and of others accepts, whichever the candidate is.
+# - A draw above both accepts only the previous vertex. If returning is likely, most draws do so, and the previous
+#   vertex's rank in a row is found first, so that such attempts read no memory.
+# - Otherwise, a filter of a byte per edge excludes most vertices that are not neighbours (see `NeighborSets`).
+# All walks of a block take a step together, and each pass prefetches what the next one reads.
 @kernel
 def walk_biased(
     rows: RowArrays,
-    ordered: Array,
+    sets: NeighborSets,
     rule: WalkRule,
     walks: WalkArrays,
     first: int,
@@ -41,18 +53,15 @@ def walk_biased(
     steps: Int64s,
     step_keys: UInt64s,
 ) -> bool:
-    """Take the steps first ≤ i < last of all walks. Returns whether all rows and neighbours are within their arrays.
-
-    `ordered` contains the rows with their neighbours in ascending order.
-    """
+    """Take the steps first ≤ i < last of all walks. Returns whether all rows and neighbours are within their arrays."""
     for low in range(0, walks.keys.size, BLOCK):
         high = min(low + BLOCK, walks.keys.size)
         for w in range(low, high):
             prefetch(rows.indptr, walks.nodes[w, first])
         for i in range(first, last):
-            pending = _begin(rows, rule, walks, i, low, high, steps, step_keys)
+            pending = _begin(rows, sets, rule, walks, i, low, high, steps, step_keys)
             while pending > 0:
-                pending = _try(rows, ordered, rule, walks, i, pending, steps, step_keys)
+                pending = _try(rows, sets, rule, walks, i, pending, steps, step_keys)
             if pending < 0:
                 return False
     return True
@@ -60,7 +69,15 @@ def walk_biased(
 
 @kernel
 def _begin(
-    rows: RowArrays, rule: WalkRule, walks: WalkArrays, i: int, low: int, high: int, steps: Int64s, step_keys: UInt64s
+    rows: RowArrays,
+    sets: NeighborSets,
+    rule: WalkRule,
+    walks: WalkArrays,
+    i: int,
+    low: int,
+    high: int,
+    steps: Int64s,
+    step_keys: UInt64s,
 ) -> int:
     """Start step i of the walks low ≤ w < high: restart, end, or list the step. Returns their number, -1 for damage."""
     nodes, positions, indptr = walks.nodes, walks.positions, rows.indptr
@@ -83,27 +100,50 @@ def _begin(
                 continue
             # The first step, a step after a restart, and the step over an only edge take any candidate.
             alone = degree == 1 or i == 0 or positions[w, i - 1] < 0
+            before = NO_STEP if alone else nodes[w, i - 1]
+            steps[pending, SLOT] = pending
             steps[pending, WALK] = w
             steps[pending, START] = start
             steps[pending, DEGREE] = degree
-            steps[pending, BEFORE] = NO_STEP if alone else nodes[w, i - 1]
+            steps[pending, BEFORE] = before
+            steps[pending, BEFORE_START] = indptr[before] if before >= 0 else np.int64(0)
+            steps[pending, BEFORE_DEGREE] = indptr[before + 1] - indptr[before] if before >= 0 else np.int64(0)
+            steps[pending, RANK] = _UNKNOWN
             steps[pending, ATTEMPT] = 0
             steps[pending, CANDIDATE] = NO_STEP
             step_keys[pending] = key
-            _prefetch_attempts(rows.indices, steps, pending, key)
+            _prefetch(rows.indices, sets, rule, steps, pending, key)
             pending += 1
     return pending
 
 
 @kernel
-def _position(steps: Int64s, s: int, key: np.uint64, attempt: np.int64) -> np.int64:
+def _is_scanned(rule: WalkRule, steps: Int64s, s: _Number) -> bool:
+    """Return whether a step's row is scanned for the previous vertex."""
+    return bool(rule.back > max(rule.near, rule.far) and steps[s, BEFORE] >= 0 and steps[s, DEGREE] <= SCANNED)
+
+
+@kernel
+def _prefetch(indices: Array, sets: NeighborSets, rule: WalkRule, steps: Int64s, s: _Number, key: np.uint64) -> None:
+    """Prefetch what the first pass over a step reads."""
+    if _is_scanned(rule, steps, s):
+        for line in range(min((steps[s, DEGREE] >> 4) + 1, LINES)):
+            prefetch(indices, steps[s, START] + 16 * line)
+    else:
+        _prefetch_attempts(indices, steps, s, key)
+    for line in range(min((steps[s, BEFORE_DEGREE] >> 6) + 1, LINES)):
+        prefetch(sets.filter, steps[s, BEFORE_START] + 64 * line)
+
+
+@kernel
+def _position(steps: Int64s, s: _Number, key: np.uint64, attempt: np.int64) -> np.int64:
     """Return the position of a step's candidate."""
     bits = draw(key, np.uint64(2 * attempt + 1))
     return steps[s, START] + np.int64(below(bits, np.uint64(steps[s, DEGREE])))
 
 
 @kernel
-def _prefetch_attempts(indices: Array, steps: Int64s, s: int, key: np.uint64) -> None:
+def _prefetch_attempts(indices: Array, steps: Int64s, s: _Number, key: np.uint64) -> None:
     """Prefetch the candidates of a step's next attempts, or the only one if any candidate is taken."""
     attempt = steps[s, ATTEMPT]
     for ahead in range(AHEAD if steps[s, BEFORE] >= 0 else 1):
@@ -113,7 +153,7 @@ def _prefetch_attempts(indices: Array, steps: Int64s, s: int, key: np.uint64) ->
 @kernel
 def _try(
     rows: RowArrays,
-    ordered: Array,
+    sets: NeighborSets,
     rule: WalkRule,
     walks: WalkArrays,
     i: int,
@@ -123,70 +163,92 @@ def _try(
 ) -> int:
     """Try the next candidates of the listed steps. Returns the number of steps that remain, or -1 for damage."""
     kept = 0
-    for s in range(pending):
+    for at in range(pending):
+        s = steps[at, SLOT]
         key = step_keys[s]
-        position = _next(rows.indices, rule, steps, s, key)
+        position = _next(rows.indices, sets, rule, steps, s, key)
         if position >= 0:
             if not _take(rows, rule, walks, i, steps[s, WALK], position):
                 return -1
             continue
-        for field in range(STEP_FIELDS):
-            steps[kept, field] = steps[s, field]
-        step_keys[kept] = key
-        if steps[kept, CANDIDATE] >= 0:
-            start, end = rows.indptr[steps[kept, BEFORE]], rows.indptr[steps[kept, BEFORE] + 1]
-            quarter = (end - start) >> 2
-            for probe in range(1, 4):
-                prefetch(ordered, start + probe * quarter)
-        else:
-            _prefetch_attempts(rows.indices, steps, kept, key)
+        steps[kept, SLOT] = s
         kept += 1
-    left = 0
-    for s in range(kept):
-        key = step_keys[s]
         if steps[s, CANDIDATE] >= 0:
-            before = steps[s, BEFORE]
-            near = holds(ordered, rows.indptr[before], rows.indptr[before + 1], steps[s, CANDIDATE])
+            quarter = steps[s, BEFORE_DEGREE] >> 2
+            for probe in range(1, 4):
+                prefetch(sets.ordered, steps[s, BEFORE_START] + probe * quarter)
+        elif steps[s, RANK] == _UNKNOWN:
+            _prefetch_attempts(rows.indices, steps, s, key)
+    left = 0
+    for at in range(kept):
+        s = steps[at, SLOT]
+        if steps[s, CANDIDATE] >= 0:
+            start = steps[s, BEFORE_START]
+            near = holds(sets.ordered, start, start + steps[s, BEFORE_DEGREE], steps[s, CANDIDATE])
             if near == (rule.near > rule.far):
                 if not _take(rows, rule, walks, i, steps[s, WALK], steps[s, POSITION]):
                     return -1
                 continue
             steps[s, CANDIDATE] = NO_STEP
-            _prefetch_attempts(rows.indices, steps, s, key)
-        for field in range(STEP_FIELDS):
-            steps[left, field] = steps[s, field]
-        step_keys[left] = key
+            if steps[s, RANK] == _UNKNOWN:
+                _prefetch_attempts(rows.indices, steps, s, step_keys[s])
+        steps[left, SLOT] = s
         left += 1
     return left
 
 
 @kernel
-def _next(indices: Array, rule: WalkRule, steps: Int64s, s: int, key: np.uint64) -> np.int64:
+def _next(indices: Array, sets: NeighborSets, rule: WalkRule, steps: Int64s, s: _Number, key: np.uint64) -> np.int64:
     """Return the position of the first accepted candidate among a step's next attempts, or -1.
 
     Sets CANDIDATE if the next candidate must be looked up.
     """
-    before = steps[s, BEFORE]
+    before, start, degree = steps[s, BEFORE], steps[s, START], np.uint64(steps[s, DEGREE])
     if before < 0:
         return _position(steps, s, key, np.int64(0))
-    top = max(rule.back, rule.near, rule.far)
+    if steps[s, RANK] == _UNKNOWN and _is_scanned(rule, steps, s):
+        steps[s, RANK] = _rank_of(indices, start, steps[s, DEGREE], before)
+    rank_before, attempt = steps[s, RANK], steps[s, ATTEMPT]
     sure, never = min(rule.near, rule.far), max(rule.near, rule.far)
-    for _ in range(AHEAD):
-        attempt = steps[s, ATTEMPT]
-        position = _position(steps, s, key, attempt)
-        bar = below(draw(key, np.uint64(2 * attempt + 2)), top)
-        candidate = np.int64(indices[position])
-        steps[s, ATTEMPT] = attempt + 1
+    stop = attempt + AHEAD if rank_before == _UNKNOWN else LAST_TIME
+    while attempt < stop:
+        bits = draw(key, np.uint64(2 * attempt + 2))
+        rank = np.int64(below(draw(key, np.uint64(2 * attempt + 1)), degree))
+        attempt += 1
+        if bits > never and rank_before >= _ABSENT:
+            if rank == rank_before:
+                return start + rank
+            continue
+        candidate = np.int64(indices[start + rank])
         if candidate == before:
-            if bar < rule.back:
-                return position
-        elif bar < sure:
-            return position
-        elif bar < never:
-            steps[s, CANDIDATE] = candidate
-            steps[s, POSITION] = position
-            break
+            if bits <= rule.back:
+                return start + rank
+        elif bits <= sure:
+            return start + rank
+        elif bits <= never:
+            if may_hold(sets, steps[s, BEFORE_START], steps[s, BEFORE_DEGREE], candidate):
+                steps[s, CANDIDATE] = candidate
+                steps[s, POSITION] = start + rank
+                break
+            if rule.far > rule.near:
+                return start + rank
+    steps[s, ATTEMPT] = attempt
     return NO_STEP
+
+
+@kernel
+def _rank_of(indices: Array, start: np.int64, degree: np.int64, node: np.int64) -> np.int64:
+    """Return the rank of a vertex in a row, _ABSENT or _SEVERAL."""
+    row, wanted = indices[start : start + degree], indices.dtype.type(node)
+    count = 0
+    for at in range(row.size):  # one pass without branches, on values of one width, which is vectorised
+        count += 1 if row[at] == wanted else 0
+    if count != 1:
+        return np.int64(_ABSENT if count == 0 else _SEVERAL)
+    rank = np.int64(0)
+    while row[rank] != wanted:
+        rank += 1
+    return rank
 
 
 @kernel

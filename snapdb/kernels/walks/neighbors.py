@@ -5,27 +5,44 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 
-from snapdb.arrays import Array
+from snapdb.arrays import Array, UInt8s
 from snapdb.kernels.adjacency.forms import RowArrays, plain_array
 from snapdb.kernels.compiled import allocating_kernel, kernel
+from snapdb.kernels.rng import below
 
 _Number = int | np.int64
 
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""The multiplier of Fibonacci hashing: 2^64 divided by the golden ratio, made odd."""
 _NODES = 1 << 15
 """The number of rows that a thread processes at a time."""
 
 
-def sorted_rows(rows: RowArrays) -> Array:
-    """Return the neighbours of plain rows in ascending order in each row: as many bytes as the rows have.
+class NeighborSets(NamedTuple):
+    """The neighbours of each row as a set: 5 bytes per edge if ids are int32."""
 
-    Rows beyond their arrays remain unsorted. Kernels that read them report the damage.
+    ordered: Array
+    """[positions] The neighbours of each row in ascending order."""
+    filter: UInt8s
+    """[positions] A Bloom filter of each row (Bloom, 1970), with 8 bits and two hashes per edge. It excludes 95 % of
+    the vertices that are not neighbours."""
+
+
+def neighbor_sets(rows: RowArrays) -> NeighborSets:
+    """Return the neighbours of plain rows as sets.
+
+    Rows beyond their arrays have empty sets. Kernels that read such rows report the damage.
     """
-    ordered = np.empty(rows.indices.size, rows.indices.dtype)
-    _in_parts(rows, lambda low, high: _sort_rows(rows, low, high, ordered))
-    return plain_array(ordered, ordered.dtype)
+    ordered, filter_ = np.empty(rows.indices.size, rows.indices.dtype), np.zeros(rows.indices.size, np.uint8)
+    _in_parts(rows, lambda low, high: _collect_rows(rows, low, high, ordered, filter_))
+    return NeighborSets(plain_array(ordered, ordered.dtype), plain_array(filter_, np.uint8))
+
+
+NO_SETS = NeighborSets(plain_array(np.empty(0), np.int32), plain_array(np.empty(0), np.uint8))
 
 
 def _in_parts(rows: RowArrays, process: Callable[[int, int], None]) -> None:
@@ -37,13 +54,34 @@ def _in_parts(rows: RowArrays, process: Callable[[int, int], None]) -> None:
 
 
 @allocating_kernel
-def _sort_rows(rows: RowArrays, low: int, high: int, ordered: Array) -> None:
-    """Write the sorted neighbours of the nodes low ≤ node < high, O(degree log degree) each."""
+def _collect_rows(rows: RowArrays, low: int, high: int, ordered: Array, filter_: UInt8s) -> None:
+    """Write the sets of the nodes low ≤ node < high, O(degree log degree) each."""
     for node in range(low, high):
         start, end = rows.indptr[node], rows.indptr[node + 1]
         if 0 <= start <= end <= ordered.size:
             ordered[start:end] = rows.indices[start:end]
             ordered[start:end].sort()
+            for at in range(start, end):
+                for bit in _bits_of(np.int64(rows.indices[at]), end - start):
+                    filter_[start + (bit >> 3)] |= np.uint8(1 << (bit & 7))
+
+
+@kernel
+def _bits_of(node: np.int64, degree: _Number) -> tuple[np.int64, np.int64]:
+    """Return the two bits of a vertex in the filter of a row."""
+    hashed, bits = np.uint64(node) * _GOLDEN, np.uint64(8 * degree)
+    return np.int64(below(hashed, bits)), np.int64(below(hashed * _GOLDEN, bits))
+
+
+@kernel
+def may_hold(sets: NeighborSets, start: np.int64, degree: np.int64, node: np.int64) -> bool:
+    """Return whether the row at `start` may contain a neighbour. If False, it does not."""
+    if degree <= 0:
+        return False
+    one, other = _bits_of(node, degree)
+    first = sets.filter[start + (one >> 3)] >> np.uint8(one & 7)
+    second = sets.filter[start + (other >> 3)] >> np.uint8(other & 7)
+    return bool(first & second & np.uint8(1))
 
 
 @kernel

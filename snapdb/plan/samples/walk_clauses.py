@@ -15,6 +15,7 @@ from snapdb.sql.walk_clauses import StepClause, WalkClauses
 from snapdb.sql_engine import quote_odd
 from snapdb.types import Drawing, EdgeElement, Fanout, Relation, Snapshot
 from snapdb.types.sampling import RandomWalk
+from snapdb.types.text import counted
 
 _MOST_STEPS = 1_000_000
 """The maximum of LENGTH. A batch contains every vertex of its walks."""
@@ -53,6 +54,9 @@ def bind_walk(
             each other.
     """
     assert clauses.length is not None, "the parser wants LENGTH"
+    ids = statement.clauses.ids
+    if statement.visits is None and ids is not None and ids.value != "int64":
+        raise _clash(f"walks have int64 ids; leave WITH (ids = '{ids.value}') out", ids.span)
     length = _whole(clauses.length, "LENGTH", 1, _MOST_STEPS)
     steps = _metapath(statement, clauses, snapshot, context, seed_type, length)
     names = {step.edge.edge for step in steps}
@@ -117,7 +121,7 @@ def _check_chain(
     # The metapath repeats if the walk is longer.
     if length > len(steps) and at != steps[0].expands:
         raise BindError(
-            f"the metapath repeats, because LENGTH {length} is more than its {len(steps)} steps, but it begins at "
+            f"the metapath repeats, because LENGTH {length} is more than its {counted(len(steps), 'step')}, but it begins at "
             f"{steps[0].expands} and ends at {at}; add the steps back to {steps[0].expands}, or write LENGTH "
             f"{len(steps)}",
             span=whole,
