@@ -88,10 +88,10 @@ class NumbaWalker:
         """Return scratch memory for one thread."""
         return WalkScratch(max(step.longest for step in self._steps), timed=needs_times(self._spec))
 
-    def sample(self, entry: SamplerInput, number: int, scratch: WalkScratch) -> Walks:
-        """Return the walks of a batch."""
+    def sample(self, entry: SamplerInput, number: int, scratch: WalkScratch, keys: UInt64s | None = None) -> Walks:
+        """Return the walks of a batch. `keys` contains the key of each walk if it is not that of WALK."""
         walk, steps = self._walk, self._steps
-        walks = self._begin(entry, number)
+        walks = self._begin(entry, self._keys(entry, Domain.WALK, number) if keys is None else keys)
         limits = Eligibility(time_bounds(entry, self._spec.temporal), NO_PAIRS)
         # A metapath of one relation takes all steps in one call, so that a block of walks stays in the CPU cache.
         stops = (0, walk.length) if len(steps) == 1 else range(walk.length + 1)
@@ -101,7 +101,7 @@ class NumbaWalker:
                 raise damaged(step.traversal.relation)
         return self._with_pairs(walks, entry, number, limits.bounds.high)
 
-    def _begin(self, entry: SamplerInput, number: int) -> WalkArrays:
+    def _begin(self, entry: SamplerInput, keys: UInt64s) -> WalkArrays:
         """Return the walks before their first steps."""
         walk, ids = self._walk, entry.groups[0].ids
         count = ids.size * walk.per_seed
@@ -111,7 +111,7 @@ class NumbaWalker:
         low, high = _NONE, _NONE
         if walk.clock != "any":
             low, high = np.full(count, FIRST_TIME), np.full(count, LAST_TIME)
-        return WalkArrays(nodes, positions, self._keys(entry, Domain.WALK, number), low, high)
+        return WalkArrays(nodes, positions, keys, low, high)
 
     def _keys(self, entry: SamplerInput, domain: Domain, number: int) -> UInt64s:
         """Return [walks], the keys of all walks for a purpose."""

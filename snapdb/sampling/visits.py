@@ -18,11 +18,11 @@ from snapdb.kernels.adjacency.forms import row_arrays
 from snapdb.kernels.rng import EVERY_HOP, Domain, fold_parts
 from snapdb.kernels.walks.visits import key_visits, most_visited
 from snapdb.sampling.numba_subgraph import NumbaSubgraph, extended
+from snapdb.sampling.numba_walker import NumbaWalker
 from snapdb.sampling.sampler import SampleRequest
 from snapdb.sampling.scratch import Scratch
 from snapdb.sampling.subgraph import Edges, SamplerInput, SeedGroup
 from snapdb.sampling.traversals import Traversal
-from snapdb.sampling.walker import NumbaWalker
 from snapdb.types import Backend, Fanout, Relation, SampleSpec
 from snapdb.types.sampling import Visits
 

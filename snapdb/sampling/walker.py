@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from snapdb.errors import InputError
 from snapdb.graph.view import GraphView
-from snapdb.sampling.backends import check_device, check_ids
+from snapdb.sampling.checks import check_device, check_ids
 from snapdb.sampling.numba_walker import NumbaWalker
 from snapdb.sampling.sampler import RelationTraversal
 from snapdb.sampling.subgraph import SamplerInput
