@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,7 +13,7 @@ from typing import Literal, NamedTuple
 from tests.support.oracle.graph import ALWAYS, Bounds, Entry, Graph, bounds_of, logical_row, may_see
 from tests.support.oracle.numbers import Direction, EdgeKey, below, draw, key
 
-WALK, PAIR = 8, 9
+WALK, PAIR, VISIT = 8, 9, 10
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,27 @@ def walk(
     graph: Graph, options: WalkOptions, seed: int, batch: int, start: int, ordinal: int, number: int, time: int | None
 ) -> Walked:
     """Return walk `number` of a seed."""
+    return walk_from(graph, options, (seed, WALK, batch, ordinal, number), start, time)
+
+
+def visited(
+    graph: Graph, options: WalkOptions, parts: Sequence[int], start: int, time: int | None, top: int
+) -> list[tuple[int, int]]:
+    """Return the most visited vertices of a start's type, with their numbers of visits, for FANOUT (BY WALKS …).
+
+    `parts` are the parts of the keys of the start's walks, before the number of the walk.
+    """
+    counts: Counter[int] = Counter()
+    for number in range(options.per_seed):
+        nodes = walk_from(graph, options, (*parts, number), start, time).nodes
+        for column, node in enumerate(nodes):
+            if column and node is not None and node != start and options.type_at(column) == options.type_at(0):
+                counts[node] += 1
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:top]
+
+
+def walk_from(graph: Graph, options: WalkOptions, parts: Sequence[int], start: int, time: int | None) -> Walked:
+    """Return the walk whose key has these parts."""
     bounds = None
     if options.inclusive is not None:
         assert time is not None
@@ -65,7 +87,7 @@ def walk(
     for i in range(options.length):
         edge: Entry | None = None
         if node is not None:
-            step = key(seed, WALK, batch, ordinal, number, i)
+            step = key(*parts, i)
             share = options.restart
             if share > 0 and options.ends(i)[1] == options.type_at(0) and _restarts(step, share):
                 node, before, clock = start, None, None
