@@ -76,7 +76,7 @@ class _Sampled(NamedTuple):
 
     @property
     def subgraph(self) -> Subgraph:
-        subgraph: Subgraph = self.value.subgraph
+        subgraph: Subgraph = self.value.drawn
         return subgraph
 
     @property
