@@ -6,45 +6,17 @@ The back ends return the same walks, bit for bit (docs/adr/0017).
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Protocol
 
-import numpy as np
-
-from snapdb.arrays import Int64s
 from snapdb.errors import InputError
 from snapdb.graph.view import GraphView
-from snapdb.kernels import buffers
-from snapdb.kernels.rng import Domain, fold_parts
-from snapdb.kernels.walks import biased
-from snapdb.kernels.walks.biased import walk_biased
-from snapdb.kernels.walks.neighbors import neighbor_sets
-from snapdb.kernels.walks.plain import walk_uniform
-from snapdb.kernels.walks.problem import BACKWARD, FORWARD, UNTIMED, WalkArrays, WalkRule, key_walks, largest_draw
 from snapdb.sampling.backends import check_device, check_ids
+from snapdb.sampling.numba_walker import NumbaWalker
 from snapdb.sampling.sampler import RelationTraversal
-from snapdb.sampling.subgraph import Ints, SamplerInput
-from snapdb.sampling.traversals import Traversal, damaged, open_traversals
-from snapdb.types import RandomWalk, SampleSpec
-
-_CLOCKS = {"any": UNTIMED, "forward": FORWARD, "backward": BACKWARD}
-
-
-@dataclass(frozen=True, slots=True)
-class Walks:
-    """The random walks of a batch, as arrays, or as tensors on a GPU. Row s * k + j is walk j of seed s."""
-
-    nodes: Ints
-    """[walks, length + 1] The vertices of each walk as dense ids, from the seed. -1 from where a walk cannot
-    continue."""
-    position: Ints
-    """[walks, length] The position of each step's edge in its relation's Adjacency. -1 if a step has no edge: it
-    restarts at the seed, or the walk has ended."""
-    pairs: Ints | None = None
-    """[2, pairs] The skip-gram pairs: node numbers of centers and of contexts. None without WINDOW."""
-    negatives: Ints | None = None
-    """[pairs, n] The node numbers of the negatives of each pair, or -1 if there is none. None without NEGATIVES."""
+from snapdb.sampling.subgraph import SamplerInput
+from snapdb.sampling.walks import Walks, walk_of
+from snapdb.types import SampleSpec
 
 
 class WalkerBackend(Protocol):
@@ -135,83 +107,3 @@ def open_walker(view: GraphView, spec: SampleSpec) -> Walker:
             error.code = "device"
             raise
         return Walker(view, spec, NumbaWalker(view, spec))
-
-
-def walk_of(spec: SampleSpec) -> RandomWalk:
-    """Return the clauses of WALK. Raises ValueError for a SAMPLE statement."""
-    if spec.walk is None:
-        raise ValueError("a walker needs a WALK statement")
-    return spec.walk
-
-
-class WalkScratch:
-    """The scratch memory of one thread for any number of batches."""
-
-    def __init__(self) -> None:
-        self.steps: Int64s = np.empty((biased.BLOCK, biased.STEP_FIELDS), np.int64)
-        self.step_keys = np.empty(biased.BLOCK, np.uint64)
-
-
-class NumbaWalker:
-    """The relations of a metapath as the arrays that kernels read."""
-
-    on_gpu = False
-
-    def __init__(self, view: GraphView, spec: SampleSpec) -> None:
-        """Open the relations. Raises the same errors as `open_walker`."""
-        self._spec, self._walk = spec, walk_of(spec)
-        self.traversals: tuple[Traversal, ...] = open_traversals(view, spec)
-        by_relation = {traversal.relation: traversal for traversal in self.traversals}
-        self._steps = [by_relation[relation] for relation in self._walk.steps]
-        self._rules = [_rule(self._walk, spec, traversal, view.node_counts) for traversal in self._steps]
-        self._sets = neighbor_sets(self._steps[0].arrays.rows) if self._walk.second_order else None
-
-    def scratch(self) -> WalkScratch:
-        """Return empty scratch memory, which grows with the longest row."""
-        return WalkScratch()
-
-    def sample(self, entry: SamplerInput, number: int, scratch: WalkScratch) -> Walks:
-        """Return the walks of a batch."""
-        walks, walk = self._begin(entry, number), self._walk
-        # A metapath of one relation takes all steps in one call, so that a block of walks stays in the CPU cache.
-        stride = walk.length if len(self._steps) == 1 else 1
-        for first in range(0, walk.length, stride):
-            traversal, rule = self._steps[first % len(self._steps)], self._rules[first % len(self._steps)]
-            rows, last = traversal.arrays.rows, first + stride
-            if self._sets is not None:
-                sound = walk_biased(rows, self._sets, rule, walks, first, last, scratch.steps, scratch.step_keys)
-            else:
-                sound = walk_uniform(rows, rule, walks, first, last)
-            if not sound:
-                raise damaged(traversal.relation)
-        return Walks(walks.nodes, walks.positions)
-
-    def _begin(self, entry: SamplerInput, number: int) -> WalkArrays:
-        """Return the walks before their first steps."""
-        walk, ids = self._walk, entry.groups[0].ids
-        count = ids.size * walk.per_seed
-        nodes = buffers.empty((count, walk.length + 1), np.int64)
-        positions = buffers.empty((count, walk.length), np.int64)
-        nodes[:, 0] = np.repeat(ids, walk.per_seed)
-        keys = np.empty(count, np.uint64)
-        prefix = np.array([fold_parts(self._spec.seed, Domain.WALK, number)], np.uint64)
-        key_walks(prefix, np.array(entry.ordinals, np.int64), walk.per_seed, keys)
-        none: Int64s = np.empty(0, np.int64)
-        return WalkArrays(nodes, positions, keys, none, none)
-
-
-def _rule(walk: RandomWalk, spec: SampleSpec, traversal: Traversal, node_counts: Mapping[str, int]) -> WalkRule:
-    """Return the rule of the steps over one relation."""
-    reaches = traversal.relation.reaches
-    restart = walk.restart.numerator if reaches == spec.seed_type else 0
-    back, near, far = (largest_draw(weight, max(walk.biases)) for weight in walk.biases)
-    return WalkRule(
-        node_counts[reaches],
-        np.uint64(restart),
-        np.uint64(walk.restart.denominator),
-        back,
-        near,
-        far,
-        _CLOCKS[walk.clock],
-        walk.strict,
-    )

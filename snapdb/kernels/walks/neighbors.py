@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snapdb.arrays import Array, UInt8s
-from snapdb.kernels.adjacency.forms import RowArrays, plain_array
+from snapdb.arrays import Array, Float64s, Int64s, UInt8s
+from snapdb.kernels.adjacency.forms import ColumnArrays, RowArrays, plain_array
 from snapdb.kernels.compiled import allocating_kernel, kernel
 from snapdb.kernels.rng import below
 
@@ -95,3 +95,30 @@ def holds(ordered: Array, low: _Number, high: _Number, node: _Number) -> bool:
         low += half if ordered[low + half] <= node else 0
         count -= half
     return bool(ordered[low] == node)
+
+
+def weight_sums(rows: RowArrays, weights: ColumnArrays) -> Int64s:
+    """Return [positions], the prefix sums of weights in each plain row: 8 bytes per edge.
+
+    Weights are integers in units of 2^-32 of the row's largest weight, as in draws with replacement. The array is
+    writable, because a kernel reads either it or scratch memory.
+    """
+    sums = np.zeros(rows.indices.size, np.int64)
+    _in_parts(rows, lambda low, high: _add_rows(rows, weights.base, low, high, sums))
+    return sums
+
+
+@kernel
+def _add_rows(rows: RowArrays, weights: Float64s, low: int, high: int, sums: Int64s) -> None:
+    """Write the prefix sums of the nodes low ≤ node < high, O(degree) each. They are 0 if all weights are."""
+    for node in range(low, high):
+        start, end = rows.indptr[node], rows.indptr[node + 1]
+        if start < 0 or end > sums.size:
+            continue
+        greatest, upto = 0.0, np.int64(0)
+        for at in range(start, end):
+            greatest = max(greatest, weights[at])
+        if greatest > 0.0:
+            for at in range(start, end):
+                upto += np.int64(np.rint(weights[at] / greatest * 4294967296.0))
+                sums[at] = upto

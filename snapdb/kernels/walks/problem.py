@@ -15,7 +15,7 @@ from snapdb.kernels.rng import below, draw, fold
 
 UNTIMED, FORWARD, BACKWARD = range(3)
 """The clocks: times along a walk are arbitrary, do not decrease, or do not increase."""
-FIRST_TIME, LAST_TIME = -(2**63) + 1, 2**63 - 1
+FIRST_TIME, LAST_TIME = -(2**63), 2**63 - 1
 """The bounds of a walk whose clock has not started. Static edges, with time -2^63, are within all bounds."""
 NO_STEP = np.int64(-1)
 """The vertex or the position of a step that a walk does not take."""
