@@ -166,7 +166,7 @@ ROWS: dict[type[Statement], Row] = {
 """By the class that a statement is parsed to, in an order in which the examples can run."""
 WALK = "SEEDS (SELECT cid FROM customer WHERE cid < 3) AS customer LENGTH 4 ALONG (bought, bought IN)"
 VERBS: dict[str, Row] = {
-    "walks.slt": Row("WALK FROM", "samples#walk", f"WALK FROM june {WALK}", python="`db.stream(sql)`"),
+    "walks.slt": Row("WALK FROM", "samples#walk", f"WALK FROM june {WALK}", python="`db.stream(sql)`")
 }
 """Verbs of statements that share a class with another one, by the file of records that tests them."""
 CLAUSES = {"graph-table#graph-table"}
