@@ -51,7 +51,7 @@ class TorchBackend:
         """
         _check(spec)
         self.device = torch.device(device)
-        self.traversals = open_torch_traversals(view, spec, self.device, _room(self.device) if room is None else room)
+        self.traversals = open_torch_traversals(view, spec, self.device, room_on(self.device) if room is None else room)
         self.host_traversals = tuple(traversal.traversal for traversal in self.traversals)
         self._node_counts = view.node_counts
         self._table = tensor_on(LOG_TABLE, self.device)
@@ -251,7 +251,7 @@ def _listed(
     return None if hidden is None else hidden.may_meet(frontier)
 
 
-def _room(device: torch.device) -> int | None:
+def room_on(device: torch.device) -> int | None:
     """Return the bytes of a GPU's memory that rows may use, leaving a fifth free for batches. None on the CPU."""
     if device.type != "cuda":
         return None

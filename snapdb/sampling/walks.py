@@ -85,8 +85,12 @@ def node_numbers(view: GraphView, spec: SampleSpec) -> NodeNumbers:
         held += there.size
     none: Int64s = np.empty(0, np.int64)
     type_of = {name: at for at, name in enumerate(kinds)}
+    type_columns: Int64s = np.array([type_of[name] for name in columns], np.int64)
     return NodeNumbers(
-        *(np.array(values, np.int64) for values in ([type_of[name] for name in columns], offsets, starts, counts)),
+        type_columns,
+        np.array(offsets, np.int64),
+        np.array(starts, np.int64),
+        np.array(counts, np.int64),
         np.concatenate([none, *ids]),
         np.concatenate([none, *births]),
     )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from snapdb.sampling import SamplerInput, vertex_input
-from snapdb.types import Drawing, EdgeType, Fanout, RandomWalk, Relation, SampleSpec, Temporal
+from snapdb.types import Backend, Drawing, EdgeType, Fanout, RandomWalk, Relation, SampleSpec, Temporal
 from tests.support import forms
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
 from tests.support.inside.graph import GraphView
@@ -25,7 +25,7 @@ BOUGHT = EdgeType("person", "bought", "item")
 MADE = EdgeType("maker", "made", "item")
 COUNTS = {"person": 17, "item": 11, "maker": 5}
 STATIC = -(2**63)
-BACKENDS = ("numba",)
+BACKENDS = get_args(Backend)
 METAPATHS = {
     "out": (Relation(KNOWS, "OUT"),),
     "in": (Relation(KNOWS, "IN"),),
@@ -194,8 +194,7 @@ def test_walks_of_the_second_order_equal_the_oracles(
     path: str, features: str, biases: tuple[Fraction, Fraction]
 ) -> None:
     back, inout = biases
-    for seed, restart in enumerate([Fraction(0), Fraction("0.2")]):
-        agree(random_case(seed, path, features, back=back, inout=inout, restart=restart))
+    agree(random_case(3, path, features, back=back, inout=inout, restart=Fraction("0.1")))
 
 
 @pytest.mark.parametrize("path", METAPATHS)
@@ -234,7 +233,7 @@ def test_pairs_and_negatives_equal_the_oracles(path: str, features: str, window:
 @pytest.mark.parametrize("direction", ["IN", "OUT", "BOTH"])
 def test_every_encoding_gives_the_same_walks(form: str, patched: bool, direction: Any) -> None:
     path = (Relation(forms.KNOWS, direction),)
-    for seed in range(3):
+    for seed in range(2):
         made = forms.changing(seed, 30, 200, hub=90)
         view = forms.view_of(made.adjacency(form, patched=patched), made.nodes)
         for clauses in (
@@ -244,7 +243,7 @@ def test_every_encoding_gives_the_same_walks(form: str, patched: bool, direction
         ):
             for temporal in (None, TEMPORALS["recent"]):
                 spec = walk_spec(RandomWalk(6, path, per_seed=2, **clauses), "customer", temporal=temporal)
-                ids = np.arange(made.nodes, dtype=np.int64)
+                ids = np.arange(0, made.nodes, 4, dtype=np.int64)
                 entry = vertex_input("customer", ids, times=ids % 9 if temporal else None)
                 compare(view, made.oracle(form), spec, entry, seed)
 

@@ -139,7 +139,7 @@ def _prefetch(indices: Array, sets: NeighborSets, rule: WalkRule, steps: Int64s,
 def _position(steps: Int64s, s: _Number, key: np.uint64, attempt: np.int64) -> np.int64:
     """Return the position of a step's candidate."""
     bits = draw(key, np.uint64(2 * attempt + 1))
-    return steps[s, START] + np.int64(below(bits, np.uint64(steps[s, DEGREE])))
+    return np.int64(steps[s, START] + np.int64(below(bits, np.uint64(steps[s, DEGREE]))))
 
 
 @kernel
@@ -217,21 +217,21 @@ def _next(indices: Array, sets: NeighborSets, rule: WalkRule, steps: Int64s, s: 
         attempt += 1
         if bits > never and rank_before >= _ABSENT:
             if rank == rank_before:
-                return start + rank
+                return np.int64(start + rank)
             continue
         candidate = np.int64(indices[start + rank])
         if candidate == before:
             if bits <= rule.back:
-                return start + rank
+                return np.int64(start + rank)
         elif bits <= sure:
-            return start + rank
+            return np.int64(start + rank)
         elif bits <= never:
             if may_hold(sets, steps[s, BEFORE_START], steps[s, BEFORE_DEGREE], candidate):
                 steps[s, CANDIDATE] = candidate
                 steps[s, POSITION] = start + rank
                 break
             if rule.far > rule.near:
-                return start + rank
+                return np.int64(start + rank)
     steps[s, ATTEMPT] = attempt
     return NO_STEP
 

@@ -165,7 +165,7 @@ def _begin(
         steps.trees[count] = w // per_seed
         steps.keys[count] = key
         if bounds.high.size > 0:
-            after, before = FIRST_TIME, LAST_TIME
+            after, before = np.int64(FIRST_TIME), np.int64(LAST_TIME)
             if seeds.high.size > 0:
                 # An edge with an end can start before the seed's bound.
                 after = np.int64(FIRST_TIME) if ending else seeds.low[w // per_seed]
