@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from snapdb.database import Database, connect
     from snapdb.execute.results import Result
     from snapdb.lineage import replay
-    from snapdb.loading import Batch, BatchFolder, BatchStream, read_batches
+    from snapdb.loading import Batch, BatchFolder, BatchStream, WalkBatch, read_batches
     from snapdb.sql.parser import format_sql
     from snapdb.storage.catalog_db.connection import upgrade
     from snapdb.types.snapshot import Published
@@ -62,6 +62,7 @@ __all__ = [
     "Result",
     "SnapdbError",
     "WaitTimeout",
+    "WalkBatch",
     "__version__",
     "connect",
     "format_sql",
@@ -77,6 +78,7 @@ _LAZY = {
     "Database": ".database",
     "Published": ".types.snapshot",
     "Result": ".execute.results",
+    "WalkBatch": ".loading",
     "connect": ".database",
     "format_sql": ".sql.parser",
     "load_ipython_extension": ".notebook",

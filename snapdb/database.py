@@ -302,9 +302,9 @@ class Database:
         """Open a stream of mini-batches for a training loop or a DataLoader to iterate over.
 
         Args:
-            query: A sampler's name, as in stream("train"), or a statement: SAMPLE FROM … or SAMPLE USING train …. A
-                single word is always a name. A sampler's EPOCHS clause has no effect here, because each iteration is
-                one epoch.
+            query: A sampler's name, as in stream("train"), or a statement: SAMPLE FROM …, SAMPLE USING train …, WALK
+                FROM … or WALK USING …. A single word is always a name. A sampler's EPOCHS clause has no effect here,
+                because each iteration is one epoch.
             threads: The number of threads that build batches. Defaults to one per core, or to two if a GPU samples.
                 With 0, the iterating thread builds them. Batches and their order do not depend on this number.
             device: The device of the tensors, such as 'cpu' or 'cuda:0'. Defaults to the ON clause of the statement, or
@@ -333,10 +333,11 @@ class Database:
                 with several ranks.
 
         Returns:
-            A stream of `Batch`, or of the results of `transform`. Close it, or use it as a context manager.
+            A stream of `Batch`, of `WalkBatch` for random walks, or of the results of `transform`. Close it, or use it
+            as a context manager.
 
         Raises:
-            ParseError: The text is not a SAMPLE statement.
+            ParseError: The text is not a SAMPLE or WALK statement.
             BindError: The sampler or a name in the statement does not exist.
             DataError: A seed is not in the snapshot.
             InputError: The device is not available, the memory limit is too low, or 'int32' is too small for the

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from snapdb.loading.batch_folder import BatchFolder, BatchWriter, read_batches
     from snapdb.loading.metered import MeteredStream
     from snapdb.loading.stream import BatchStream
+    from snapdb.loading.walk_batch import WalkBatch
 
 __all__ = [
     "Batch",
@@ -23,6 +24,7 @@ __all__ = [
     "BatchStream",
     "BatchWriter",
     "MeteredStream",
+    "WalkBatch",
     "pyg_package",
     "read_batches",
     "save_pyg",
@@ -34,6 +36,7 @@ _HOMES = {
     "BatchStream": ".stream",
     "BatchWriter": ".batch_folder",
     "MeteredStream": ".metered",
+    "WalkBatch": ".walk_batch",
     "pyg_package": ".adapters",
     "read_batches": ".batch_folder",
     "save_pyg": ".adapters",

@@ -37,6 +37,7 @@ INTERNAL = {
     "BatchStream": {"__init__"},
     "Batch": {"__init__"},
     "BatchFolder": {"__init__"},
+    "WalkBatch": {"__init__", "__getattr__"},
     "Result": {"__init__"},
 }
 """Methods that are not for users: of what is made by other public functions, and what takes parsed statements."""

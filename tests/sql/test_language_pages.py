@@ -164,6 +164,11 @@ ROWS: dict[type[Statement], Row] = {
     ExecuteTask: Row("EXECUTE TASK", "tasks#create-task", "EXECUTE TASK t", command="`snapdb schedule run-now`"),
 }
 """By the class that a statement is parsed to, in an order in which the examples can run."""
+WALK = "SEEDS (SELECT cid FROM customer WHERE cid < 3) AS customer LENGTH 4 ALONG (bought, bought IN)"
+VERBS: dict[str, Row] = {
+    "walks.slt": Row("WALK FROM", "samples#walk", f"WALK FROM june {WALK}", python="`db.stream(sql)`")
+}
+"""Verbs of statements that share a class with another one, by the file of records that tests them."""
 CLAUSES = {"graph-table#graph-table"}
 """The sections of pages about parts of statements."""
 
@@ -234,7 +239,7 @@ def test_every_statement_is_in_the_table() -> None:
         for page in PAGES
         for title in re.findall(r"^## (.+)$", page.read_text("utf-8"), re.MULTILINE)
     }
-    assert {row.page for row in ROWS.values()} | CLAUSES == sections
+    assert {row.page for row in (*ROWS.values(), *VERBS.values())} | CLAUSES == sections
 
 
 def files() -> dict[type[Statement], str]:
@@ -255,12 +260,15 @@ def files() -> dict[type[Statement], str]:
 def test_the_table_of_statements_has_no_hole() -> None:
     tested = files()
     lines = ["| SQL | Python | command line | page | .slt |", "|---|---|---|---|---|"]
-    for kind, row in ROWS.items():
+    rows = [(row, tested[kind]) for kind, row in ROWS.items()]
+    place = next(i for i, (row, _) in enumerate(rows) if row.words == "SAMPLE FROM")
+    rows[place + 1 : place + 1] = [(row, name) for name, row in VERBS.items()]
+    for row, name in rows:
         python = ", ".join(filter(None, ("`execute`", row.python)))
         command = ", ".join(filter(None, ("`-c`", row.command)))
         family, section = row.page.split("#")
         link = f"[{family}](language/{family}.md#{section})"
-        lines.append(f"| `{row.words}` | {python} | {command} | {link} | `{tested[kind]}` |")
+        lines.append(f"| `{row.words}` | {python} | {command} | {link} | `{name}` |")
     text = LANGUAGE.read_text("utf-8")
     wanted = TABLE.sub(lambda place: f"{place[1]}\n{chr(10).join(lines)}\n\n{place[2]}", text)
     if RECORD:
@@ -277,6 +285,13 @@ def test_every_statement_runs_from_python(folder: Path) -> None:
             if kind is Rollback:
                 db.execute("BEGIN")
             db.execute(row.example).fetchall()
+
+
+@pytest.mark.parametrize(("name", "row"), VERBS.items(), ids=VERBS)
+def test_every_verb_runs_and_has_its_records(folder: Path, name: str, row: Row) -> None:
+    with snapdb.connect("shop.snapdb") as db:
+        assert db.execute(row.example).fetchall()
+    assert row.words in (ROOT / "tests" / "sql" / name).read_text("utf-8")
 
 
 def test_every_statement_runs_from_the_command_line(folder: Path) -> None:

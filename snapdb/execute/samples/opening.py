@@ -173,7 +173,8 @@ def open_stream(
     """Return the batches of a sampler. The arguments and errors are those of `Database.stream`."""
     if not isinstance(query, str):
         raise TypeError(
-            f"the argument of stream must be a sampler's name or the text of a SAMPLE statement, found {query!r}"
+            "the argument of stream must be a sampler's name or the text of a SAMPLE or WALK statement, found "
+            f"{query!r}"
         )
     if str(device).partition(":")[0] == "meta":
         raise ValueError(

@@ -107,7 +107,8 @@ class _Replay:
             self._opened(context, "batches") as opened,
             loading.BatchStream(opened._replace(cache=None), StreamOptions(threads=0, progress=context.step)) as stream,
         ):
-            return _whole(stream.replayed(self.epoch, self.number))
+            batch: Batch = _whole(stream.replayed(self.epoch, self.number))
+            return batch
 
     def rows(self, context: ExecutionContext) -> pa.Table:
         """Return the rows that SAMPLE or WALK returns for the batch."""
@@ -291,8 +292,11 @@ def _then(bind_context: BindContext, past: Past, snapshot: Snapshot, parameters:
     return replace(bind_context, catalog=catalog, parameters=parameters)
 
 
-def _whole(batch: Batch) -> Batch:
-    """Read the whole batch, because its snapshot's files may be removed afterwards."""
+def _whole(batch: Any) -> Any:
+    """Read the whole batch or batch of walks, because its snapshot's files may be removed afterwards."""
+    if isinstance(batch, loading.WalkBatch):
+        dict(batch.edges)
+        return batch
     columns: list[Mapping[Any, Any]] = [batch.e_id, batch.edge_time, batch.edge_weight, *batch.edge_features.values()]
     for values in columns:
         dict(values)

@@ -121,8 +121,8 @@ def _check_chain(
     # The metapath repeats if the walk is longer.
     if length > len(steps) and at != steps[0].expands:
         raise BindError(
-            f"the metapath repeats, because LENGTH {length} is more than its {counted(len(steps), 'step')}, but it begins at "
-            f"{steps[0].expands} and ends at {at}; add the steps back to {steps[0].expands}, or write LENGTH "
+            f"the metapath repeats, because LENGTH {length} is more than its {counted(len(steps), 'step')}, but it "
+            f"begins at {steps[0].expands} and ends at {at}; add the steps back to {steps[0].expands}, or write LENGTH "
             f"{len(steps)}",
             span=whole,
             code="metapath",
