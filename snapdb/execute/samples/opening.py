@@ -128,10 +128,10 @@ def _with_period(spec: SampleSpec, view: GraphView, seeds: Seeds) -> SampleSpec:
 def _build_outgoing(context: ExecutionContext, plan: SamplePlan) -> None:
     """Store the edges of large edge types sorted by source, for reverse sampling, if the database is writable."""
     relations = [relation for fanout in plan.spec.fanouts for relation in fanout.relations]
-    walked = {r.edge.edge for r in relations if r.direction != "IN" and r not in plan.hints.idle}
+    traversed = {r.edge.edge for r in relations if r.direction != "IN" and r not in plan.hints.idle}
     link = plan.spec.link
-    walked |= set() if link is None else {edge.edge for edge in link.known_types}
-    store_outgoing(context, plan.snapshot, walked)
+    traversed |= set() if link is None else {edge.edge for edge in link.known_types}
+    store_outgoing(context, plan.snapshot, traversed)
 
 
 def open_stream(
