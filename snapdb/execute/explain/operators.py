@@ -238,7 +238,7 @@ def _value_text(value: Any) -> str:
 def _query_nodes(context: ExecutionContext, query: BoundQuery, *, analyze: bool) -> tuple[PlanNode, ...]:
     """Return DuckDB's operator trees for a query, or none if DuckDB reports none. With `analyze`, run the query."""
     explain = "EXPLAIN (ANALYZE, FORMAT json) " if analyze else "EXPLAIN (FORMAT json) "
-    with context.bind_context.opened_searches(query) as opened:
+    with context.bind_context.opened_sources(query) as opened:
         names = replace(query.names, sources={**query.names.sources, **opened}) if opened else query.names
         with (
             context.bind_context.session(replace(query, names=names)) as session,
