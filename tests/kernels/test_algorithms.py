@@ -11,7 +11,7 @@ import pytest
 from networkx.algorithms.centrality import betweenness as module
 
 from snapdb.algorithms.graph import NodePairs, NodeWeights, Values
-from snapdb.errors import QueryError
+from snapdb.errors import DataError, QueryError
 from tests.support.algorithm_graphs import KINDS, EdgeList, random_graph, run_method
 
 GRAPHS = 50
@@ -95,9 +95,9 @@ def test_pagerank_reports_that_it_did_not_converge() -> None:
 
 def test_pagerank_of_seeds_without_weight_is_an_error() -> None:
     graph = random_graph("directed", np.random.default_rng(3))
-    with pytest.raises(QueryError, match="weights of the seeds") as caught:
+    with pytest.raises(DataError, match="weights of the seeds") as caught:
         run_method("pagerank", graph, seeds=NodeWeights(np.array([0, 1]), np.zeros(2)))
-    assert caught.value.code == "seed-weights"
+    assert caught.value.code == "bad-weight"
 
 
 def numbered(components: Any) -> dict[int, int]:
@@ -279,6 +279,52 @@ def test_label_propagation_finds_cliques_and_ends_where_labels_are_most_frequent
             assert not around or counts[got.values[v]] == counts.max()
 
 
+def modularity(graph: EdgeList, values: Values, resolution: float = 1.0) -> float:
+    """networkx's modularity of communities."""
+    groups: dict[int, set[int]] = {}
+    for v in graph.living:
+        groups.setdefault(int(values.values[v]), set()).add(v)
+    found: float = nx.community.modularity(graph.undirected(True), groups.values(), resolution=resolution)
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["louvain", "leiden"])
+def test_communities_are_as_good_as_those_of_networkx(name: str, kind: str) -> None:
+    ours, peers = [], []
+    for graph in graphs(kind, 20):
+        for resolution in (1.0, 2.0):
+            got = run_method(name, graph, resolution=resolution, repeatable=graph.nodes)
+            living = got.values[graph.living]
+            assert sorted(set(living.tolist())) == list(range(int(got.details["communities"])))
+            weight = graph.source.size if graph.weight is None else graph.weight.sum()
+            if weight == 0:
+                continue
+            assert got.details["modularity"] == pytest.approx(modularity(graph, got, resolution), abs=1e-12)
+            ours.append(modularity(graph, got, resolution))
+            peer = graph.undirected(True)
+            best = nx.community.louvain_communities(peer, resolution=resolution, seed=1)
+            peers.append(nx.community.modularity(peer, best, resolution=resolution))
+    assert not ours or np.mean(ours) > np.mean(peers) - 0.005
+
+
+def test_communities_of_leiden_are_connected_and_better_than_those_of_louvain() -> None:
+    draw = np.random.default_rng(4)
+    block = draw.integers(0, 40, 2_000)
+    source, destination = draw.integers(0, 2_000, (2, 40_000))
+    kept = (block[source] == block[destination]) | (draw.random(40_000) < 0.05)
+    graph = EdgeList(2_000, source[kept], destination[kept])
+    peer, quality = graph.simple(), {}
+    for name in ("louvain", "leiden"):
+        results = [run_method(name, graph, 2, repeatable=seed) for seed in range(4)]
+        quality[name] = np.mean([float(result.details["modularity"]) for result in results])
+        assert any((result.values != results[0].values).any() for result in results)
+    assert quality["leiden"] > quality["louvain"]
+    values = run_method("leiden", graph).values
+    for community in range(int(values.max()) + 1):
+        assert nx.is_connected(peer.subgraph(np.flatnonzero(values == community).tolist()))
+
+
 OPTIONS: dict[str, dict[str, Any]] = {
     "degree": {"direction": "BOTH"},
     "pagerank": {"tolerance": 0, "max_iterations": 20},
@@ -289,6 +335,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "local_clustering_coefficient": {},
     "hops": {"seeds": [0, 3]},
     "label_propagation": {"repeatable": 3},
+    "louvain": {"repeatable": 3},
+    "leiden": {"repeatable": 3},
     "closeness": {"samples": 200},
     "betweenness": {"samples": 100},
     "common_neighbours": {},
@@ -301,7 +349,7 @@ def test_any_number_of_threads_gives_the_same_bits(name: str) -> None:
     draw = np.random.default_rng(9)
     nodes, edges = 40_000, 100_000
     source = np.minimum(draw.zipf(1.7, edges), nodes) - 1
-    weight = draw.random(edges) if name in ("degree", "pagerank", "label_propagation") else None
+    weight = draw.random(edges) if name in ("degree", "pagerank", "label_propagation", "leiden") else None
     graph = EdgeList(nodes, source, draw.integers(0, nodes, edges), weight)
     options = OPTIONS[name]
     if name in ("common_neighbours", "adamic_adar"):

@@ -5,13 +5,14 @@ from typing import Final
 
 from snapdb.algorithms.graph import Method
 from snapdb.algorithms.methods.centrality import betweenness, closeness
-from snapdb.algorithms.methods.communities import label_propagation
 from snapdb.algorithms.methods.components import strongly_connected_components, weakly_connected_components
 from snapdb.algorithms.methods.cores import core_number, local_clustering_coefficient, triangle_count
 from snapdb.algorithms.methods.degree import degree
 from snapdb.algorithms.methods.hops import hops
+from snapdb.algorithms.methods.label_propagation import label_propagation
 from snapdb.algorithms.methods.pagerank import pagerank
 from snapdb.algorithms.methods.pairs import adamic_adar, common_neighbours
+from snapdb.algorithms.methods.partitions import leiden, louvain
 
 __all__ = ["METHODS"]
 
@@ -26,7 +27,9 @@ METHODS: Final[Mapping[str, Method]] = {
         degree,
         hops,
         label_propagation,
+        leiden,
         local_clustering_coefficient,
+        louvain,
         pagerank,
         strongly_connected_components,
         triangle_count,

@@ -11,7 +11,7 @@ from snapdb.algorithms.graph import AlgorithmGraph, NodeWeights, Run, Values
 from snapdb.algorithms.methods.common import count_living, living, neighbors, ranges_of
 from snapdb.algorithms.methods.degree import strengths
 from snapdb.arrays import Float64s
-from snapdb.errors import QueryError
+from snapdb.errors import DataError, QueryError
 from snapdb.kernels.algorithms.pagerank import BLOCK, Ranks, add_in_order, pull_ranks, start_ranks, subtract_loops
 from snapdb.kernels.algorithms.rows import no_neighbors
 
@@ -25,7 +25,8 @@ def pagerank(graph: AlgorithmGraph, options: Mapping[str, Any], run: Run) -> Val
     edge in both directions, a self loop once.
 
     Raises:
-        QueryError: The ranks still change by more after `max_iterations`, or the weights of the seeds are all 0.
+        QueryError: The ranks still change by more after `max_iterations`.
+        DataError: The weights of the seeds are all 0.
     """
     count = count_living(graph)
     if count == 0:
@@ -81,7 +82,7 @@ def _teleport(graph: AlgorithmGraph, seeds: NodeWeights | None) -> Float64s:
     weight = np.ones(seeds.nodes.size) if seeds.weight is None else seeds.weight
     total = float(weight.sum())
     if total <= 0:
-        raise QueryError("the sum of the weights of the seeds is 0", code="seed-weights")
+        raise DataError("the sum of the weights of the seeds is 0", code="bad-weight")
     teleport = np.zeros(graph.nodes)
     teleport[seeds.nodes] = weight / total
     return teleport

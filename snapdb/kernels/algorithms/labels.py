@@ -42,8 +42,8 @@ def propagate_labels(
         if i & 0xFFFF == 0 and stop[0] != 0:
             return 0
         v = order[i]
-        found = _count_labels(arriving, v, labels, counts, touched, 0)
-        found = _count_labels(leaving, v, labels, counts, touched, found)
+        found = count_labels(arriving, v, labels, counts, touched, 0)
+        found = count_labels(leaving, v, labels, counts, touched, found)
         own = np.int64(labels[v])
         best, most = own, counts[own]
         rank = np.uint64(0)
@@ -65,7 +65,7 @@ def propagate_labels(
 
 
 @kernel
-def _count_labels(rows: Neighbors, v: int, labels: Array, counts: Float64s, touched: Array, found: int) -> int:
+def count_labels(rows: Neighbors, v: int, labels: Array, counts: Float64s, touched: Array, found: int) -> int:
     """Add the weights of the neighbors of a node to the counts of their labels. Returns the number of touched labels.
 
     A label of weight 0 may be touched twice.

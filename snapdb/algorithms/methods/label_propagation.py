@@ -1,7 +1,4 @@
-"""Communities by label propagation, and by the methods of Louvain and Leiden.
-
-Label propagation is a kernel, because no library's is seeded and independent of the numbers of nodes.
-"""
+"""Communities by label propagation. No library's is seeded and independent of the numbers of nodes."""
 
 from __future__ import annotations
 
