@@ -122,9 +122,9 @@ class Nodes:
         weight: Float64s = column.cast(pa.float64()).fill_null(np.nan).to_numpy()
         wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
         if wrong.size or not weight.any():
-            shown = f"{wrong.size} of {weight.size} are not" if wrong.size else "all are 0"
+            shown = f"{wrong.size:,} of {weight.size:,} invalid" if wrong.size else "only 0"
             raise DataError(
-                f"weights of seeds must be finite and not negative, and at least one above 0; {shown}",
+                f"weights of seeds must be finite and not negative, and at least one above 0; found {shown}",
                 span=self.source.spans["seeds"],
                 code="bad-weight",
             )

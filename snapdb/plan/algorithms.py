@@ -231,6 +231,8 @@ class _Binder:
     ) -> None:
         name, span = argument.name.text.lower(), argument.value.span
         listed = ", ".join(column.name for column in wanted)
+        if name == "pairs":
+            listed = f"the keys of two vertices ({listed})"
         if not len(wanted) <= len(columns) <= len(wanted) + can_weigh:
             last = ", and optionally a weight" if can_weigh else ""
             raise BindError(
