@@ -20,6 +20,7 @@ from snapdb.plan.algorithm_sources import AlgorithmSource, NodeQuery, NodeType
 from snapdb.plan.scope import BindContext
 from snapdb.sql_engine import Names, quote, quote_odd
 from snapdb.storage.tables.segments import check_files
+from snapdb.types.text import counted
 
 
 @dataclass(frozen=True)
@@ -121,9 +122,9 @@ class Nodes:
         weight: Float64s = column.cast(pa.float64()).fill_null(np.nan).to_numpy()
         wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
         if wrong.size or not weight.any():
-            shown = f"{wrong.size} of {weight.size} are not" if wrong.size else "all are 0"
+            shown = f"{wrong.size:,} of {weight.size:,} invalid" if wrong.size else "only 0"
             raise DataError(
-                f"weights of seeds must be finite and not negative, and at least one above 0; {shown}",
+                f"weights of seeds must be finite and not negative, and at least one above 0; found {shown}",
                 span=self.source.spans["seeds"],
                 code="bad-weight",
             )
@@ -184,7 +185,9 @@ class Nodes:
     def _cast(self, keys: pa.Table, vertex: NodeType, query: NodeQuery) -> pa.Table:
         """Return keys that several types share as VARCHAR with the type of one of them."""
         fields = {field.name.lower(): field.type for field in query.fields}
-        if all(fields[column.name.lower()] == column.type for column in vertex.key):
+        # A literal NULL, or no rows at all, has no type.
+        typed = not any(pa.types.is_null(column.type) for column in keys.columns)
+        if typed and all(fields[column.name.lower()] == column.type for column in vertex.key):
             return keys
         names = keys.column_names
         casts = [f"TRY_CAST({quote(n)} AS {c.type}) AS {quote(n)}" for n, c in zip(names, vertex.key, strict=True)]
@@ -196,9 +199,10 @@ class Nodes:
         if missing.size:
             snapshot = self.source.snapshot.name
             whence = f"{quote_odd(snapshot)}.{quote_odd(self.source.vertices[0].name)}"
+            verb = "is" if missing.size == 1 else "are"
             raise DataError(
-                f"{missing.size} of {nodes.size} vertices of {name} are not in snapshot {snapshot} "
-                f"({_shown(columns, missing)}); select them with SELECT … FROM {whence}",
+                f"{missing.size:,} of {counted(nodes.size, 'vertex', 'vertices')} of {name} {verb} not in snapshot "
+                f"{snapshot} ({_shown(columns, missing)}); select {name} with SELECT … FROM {whence}",
                 span=self.source.spans[name],
                 code="unknown-seed",
             )

@@ -91,7 +91,11 @@ class EdgeRows:
             if name not in self.weights:
                 opened = nodes.opened
                 reading = Reading.of(nodes.context, nodes.source.snapshot, opened.view, opened.id_maps)
-                self.weights[name] = edge_weights(reading, name, column)
+                try:
+                    self.weights[name] = edge_weights(reading, name, column)
+                except DataError as error:
+                    error.span = nodes.source.spans["weight"]
+                    raise
             values = self.weights[name][values]
         wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
         if wrong.size:

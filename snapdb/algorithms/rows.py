@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from snapdb.algorithms.graph import Run, Values
 from snapdb.algorithms.methods import METHODS
+from snapdb.algorithms.needs import needed_bytes
 from snapdb.algorithms.nodes import Nodes
 from snapdb.algorithms.opening import EdgeRows
 from snapdb.builders.context import BuildContext
@@ -80,7 +81,7 @@ class AlgorithmRows:
     def bytes(self) -> int:
         """The expected memory of the arrays."""
         nodes, edges = self.size
-        needed = 16 * nodes
+        needed = needed_bytes(self.source.algorithm.name, nodes, edges, self.threads)
         # Rows of several types are merged, and rows that are not stored as such are copied.
         layout = [edge for edge in self._layout().edges if edge.name in self.source.edges]
         plain = all(edge.form in ("full", "materialized") and edge.patch is None for edge in layout)

@@ -22,8 +22,11 @@ from snapdb.sql.syntax import Name
 from snapdb.sql_engine import Names, no_rows, quote
 from snapdb.types import Column, EdgeElement, Snapshot
 from snapdb.types.algorithms import Option
+from snapdb.types.text import counted
 
 _NUMBERS = ("integer", "FLOAT", "DOUBLE")
+_NULL = '"NULL"'
+"""The type of a literal NULL."""
 _LARGEST = 2**63 - 1
 
 
@@ -228,12 +231,18 @@ class _Binder:
     ) -> None:
         name, span = argument.name.text.lower(), argument.value.span
         listed = ", ".join(column.name for column in wanted)
+        if name == "pairs":
+            listed = f"the keys of two vertices ({listed})"
         if not len(wanted) <= len(columns) <= len(wanted) + can_weigh:
             last = ", and optionally a weight" if can_weigh else ""
             raise BindError(
-                f"{name} must return {listed}{last}; found {len(columns)} columns", span=span, code="seed-columns"
+                f"{name} must return {listed}{last}; found {counted(len(columns), 'column')}",
+                span=span,
+                code="seed-columns",
             )
         for given, key in zip(columns, wanted, strict=False):
+            if given.type == _NULL:
+                continue
             families = SqlType(given.type).key_family(), SqlType(key.type).key_family()
             if families[0] != families[1] and families != ("VARCHAR", "UUID"):
                 raise BindError(

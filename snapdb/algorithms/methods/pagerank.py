@@ -60,7 +60,7 @@ def pagerank(graph: AlgorithmGraph, options: Mapping[str, Any], run: Run) -> Val
     if tolerance > 0 and change >= count * tolerance:
         raise QueryError(
             f"pagerank did not converge: the mean change per vertex after {done} iterations is {change / count:.3g}, "
-            f"and the tolerance is {tolerance:g}",
+            f"and the tolerance is {tolerance:g}; raise max_iterations or the tolerance",
             code="not-converged",
         )
     return Values(state.rank, graph.alive, {"iterations": done, "change": float(change)})

@@ -30,8 +30,9 @@ from snapdb.plan.snapshots import CreateSnapshotPlan, RefreshPlan
 from snapdb.storage.gc import size_of
 
 if TYPE_CHECKING:
-    from snapdb.execute.explain import searches
+    from snapdb.execute.explain import algorithms, searches
 else:
+    algorithms = module_on_first_use("snapdb.execute.explain.algorithms")  # only graph algorithms need numba
     searches = module_on_first_use("snapdb.execute.explain.searches")  # only path searches need numba
 
 
@@ -245,7 +246,10 @@ def _query_nodes(context: ExecutionContext, query: BoundQuery, *, analyze: bool)
             context.watching(session, "running the query"),
         ):
             ((_, text),) = session.wrap(explain, query.text, "", query.parameters)
-        operators = searches.search_nodes(opened, analyze=analyze) if opened else ()
+        operators: tuple[PlanNode, ...] = ()
+        if opened:
+            operators = searches.search_nodes(opened, analyze=analyze)
+            operators += algorithms.algorithm_nodes(opened, analyze=analyze)
     nodes = json.loads(text)
     if isinstance(nodes, dict):
         nodes = nodes.get("operator", [])
