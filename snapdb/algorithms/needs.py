@@ -1,49 +1,84 @@
-"""The memory that the arrays of algorithms need."""
+"""The memory that algorithms need, besides the rows of the graph."""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from snapdb.algorithms.methods.common import id_type
 
 
-class _Need(NamedTuple):
-    """Bytes of the arrays of a method, besides the graph and the values."""
+@dataclass(frozen=True)
+class _Size:
+    """What the memory of a method depends on."""
 
-    node: int
-    """Per node."""
-    edge: int = 0
-    """Per edge: copies of the rows, such as those of the graph without directions."""
-    thread: int = 0
-    """Per node and thread."""
+    nodes: int
+    edges: int
+    both: bool
+    """Whether edges are followed in both directions."""
+    threads: int
 
+    @property
+    def id(self) -> int:
+        """The bytes of a node number."""
+        return 4 if id_type(self.nodes)(0).itemsize == 4 else 8
 
-_NEEDS: Final[dict[str, _Need]] = {
-    "degree": _Need(16),
-    "pagerank": _Need(40),
-    "weakly_connected_components": _Need(8, thread=4),
-    "strongly_connected_components": _Need(18),
-    "core_number": _Need(36, 8),
-    "triangle_count": _Need(44, 12, thread=8),
-    "local_clustering_coefficient": _Need(60, 12, thread=8),
-    "hops": _Need(12),
-    "label_propagation": _Need(44),
-    "louvain": _Need(60, 24),
-    "leiden": _Need(80, 24),
-    "closeness": _Need(32, thread=48),
-    "betweenness": _Need(40, 4, thread=32),
-    "common_neighbours": _Need(25, 8),
-    "adamic_adar": _Need(58, 16),
-}
-"""Algorithm → the largest size of its arrays at any time, for node numbers of 32 bits."""
-
-_VALUE = 24
-"""The bytes of a node's value and of its row in the result, with a key of 8 bytes."""
+    def simple(self, sides: int = 2) -> int:
+        """The bytes of rows without parallel edges."""
+        return sides * self.edges * self.id + 40 * self.nodes
 
 
-def needed_bytes(algorithm: str, nodes: int, edges: int, threads: int) -> int:
-    """Return the bytes of the arrays of an algorithm, besides those of the graph.
+def needed_bytes(algorithm: str, nodes: int, edges: int, options: Mapping[str, Any], threads: int) -> int:
+    """Return an upper estimate of the bytes of a method's arrays, with its result, and without the rows of the graph.
 
-    >>> needed_bytes("pagerank", 1_000, 10_000, 2)
-    64000
+    Args:
+        algorithm: The name of the algorithm.
+        nodes: The number of nodes.
+        edges: The number of edges.
+        options: Its options, of which `direction` is read.
+        threads: The number of threads, of which some algorithms need arrays each.
+
+    >>> needed_bytes("pagerank", 1_000, 10_000, {}, 2)
+    96000
     """
-    need = _NEEDS[algorithm]
-    return nodes * (_VALUE + need.node + need.thread * threads) + edges * need.edge
+    both = str(options.get("direction", "BOTH")).upper() == "BOTH"
+    # The result, and the nodes in the order of their ranks.
+    return 24 * nodes + _NEEDS[algorithm](_Size(nodes, edges, both, threads))
+
+
+def _communities(size: _Size) -> int:
+    """The smaller graph can have as many edges in both directions as the first, which have weights."""
+    return 2 * size.edges * (size.id + 8) + (150 + 10 * size.id) * size.nodes
+
+
+def _triangles(size: _Size) -> int:
+    return size.simple() + size.edges * size.id + (40 + size.id + 9 * size.threads) * size.nodes
+
+
+def _pairs(size: _Size) -> int:
+    return size.simple() + 24 * size.nodes
+
+
+_NEEDS: Final[Mapping[str, Callable[[_Size], int]]] = {
+    "degree": lambda size: 32 * size.nodes,
+    "pagerank": lambda size: 72 * size.nodes,
+    "weakly_connected_components": lambda size: (8 + size.id * (size.threads + 1)) * size.nodes,
+    "strongly_connected_components": lambda size: (24 + 4 * size.id) * size.nodes,
+    "core_number": lambda size: size.simple() + (16 + 3 * size.id) * size.nodes,
+    "triangle_count": _triangles,
+    "local_clustering_coefficient": lambda size: _triangles(size) + 24 * size.nodes,
+    "hops": lambda size: (16 + 3 * size.id) * size.nodes,
+    "label_propagation": lambda size: (56 + 2 * size.id) * size.nodes,
+    "louvain": _communities,
+    "leiden": _communities,
+    "closeness": lambda size: (
+        (size.simple() if size.both else 0) + (32 + (40 + 2 * size.id) * size.threads) * size.nodes
+    ),
+    "betweenness": lambda size: (
+        size.simple(2 if size.both else 1) + (16 + (24 + 2 * size.id) * size.threads) * size.nodes
+    ),
+    "common_neighbours": _pairs,
+    "adamic_adar": _pairs,
+}
+"""Name of an algorithm → the bytes of its arrays."""

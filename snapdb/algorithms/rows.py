@@ -81,7 +81,7 @@ class AlgorithmRows:
     def bytes(self) -> int:
         """The expected memory of the arrays."""
         nodes, edges = self.size
-        needed = needed_bytes(self.source.algorithm.name, nodes, edges, self.threads)
+        needed = needed_bytes(self.source.algorithm.name, nodes, edges, self.source.options, self.threads)
         # Rows of several types are merged, and rows that are not stored as such are copied.
         layout = [edge for edge in self._layout().edges if edge.name in self.source.edges]
         plain = all(edge.form in ("full", "materialized") and edge.patch is None for edge in layout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from networkx.algorithms.centrality import betweenness as module
 
 from snapdb.algorithms.graph import NodePairs, NodeWeights, Values
+from snapdb.algorithms.needs import needed_bytes
 from snapdb.errors import DataError, QueryError
+from snapdb.types.algorithms import algorithm
 from tests.support.algorithm_graphs import KINDS, EdgeList, random_graph, run_method
 
 GRAPHS = 50
@@ -342,6 +345,33 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "common_neighbours": {},
     "adamic_adar": {},
 }
+
+
+@pytest.mark.parametrize("direction", ["OUT", "BOTH"])
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("name", OPTIONS)
+def test_memory_is_estimated_from_above(name: str, threads: int, direction: str) -> None:
+    draw = np.random.default_rng(9)
+    nodes, edges = 60_000, 200_000
+    source, destination = draw.integers(0, nodes, (2, edges))
+    graph = EdgeList(nodes, source, destination, rank=draw.permutation(nodes))
+    options = dict(OPTIONS[name])
+    if "direction" in [option.name for option in algorithm(name).options]:
+        options["direction"] = direction
+    elif direction == "OUT":
+        pytest.skip("the algorithm has no direction")
+    if name in ("closeness", "betweenness"):
+        options["samples"] = 3
+    if name in ("common_neighbours", "adamic_adar"):
+        options = {"pairs": NodePairs(*draw.integers(0, nodes, (2, 1_000)))}
+    arrays = graph.arrays()
+    arrays.rows("IN"), arrays.rows("OUT"), arrays.rank
+    run_method(name, arrays, threads, **options)  # numba compiles
+    tracemalloc.start()
+    run_method(name, arrays, threads, **options)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= needed_bytes(name, nodes, edges, options, threads) <= 3 * peak
 
 
 @pytest.mark.parametrize("name", OPTIONS)

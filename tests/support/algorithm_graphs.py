@@ -112,11 +112,12 @@ def random_graph(kind: str, draw: np.random.Generator) -> EdgeList:
 KINDS = ("empty", "star", "loops", "parallel", "disconnected", "directed", "dead", "weighted", "wide")
 
 
-def run_method(name: str, graph: EdgeList, threads: int = 1, **options: Any) -> Values:
+def run_method(name: str, graph: EdgeList | AlgorithmGraph, threads: int = 1, **options: Any) -> Values:
     """The result of an algorithm with the defaults of its other options."""
     defaults = {option.name: option.default for option in algorithm(name).options}
     if "direction" in defaults:
         defaults["direction"] = str(defaults["direction"]).upper()
     if isinstance(options.get("seeds"), list):
         options["seeds"] = NodeWeights(np.unique(np.array(options["seeds"], np.int64)))
-    return METHODS[name](graph.arrays(), defaults | options, Run(threads))
+    arrays = graph.arrays() if isinstance(graph, EdgeList) else graph
+    return METHODS[name](arrays, defaults | options, Run(threads))

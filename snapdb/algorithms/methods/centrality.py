@@ -42,9 +42,10 @@ def closeness(graph: AlgorithmGraph, options: Mapping[str, Any], run: Run) -> Va
     kind = id_type(graph.nodes)
 
     def create() -> Lanes:
-        words = [np.empty(graph.nodes, np.uint64) for _ in range(3)]
-        lists = [np.empty(graph.nodes + 1, kind) for _ in range(2)]
-        return Lanes(*words, *lists, *(np.zeros(graph.nodes, np.int64) for _ in range(2)))
+        seen, frontier, arriving = (np.empty(graph.nodes, np.uint64) for _ in range(3))
+        listed, touched = (np.empty(graph.nodes + 1, kind) for _ in range(2))
+        total, reached = (np.zeros(graph.nodes, np.int64) for _ in range(2))
+        return Lanes(seen, frontier, arriving, listed, touched, total, reached)
 
     buffers = Buffers(create)
 

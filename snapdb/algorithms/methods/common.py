@@ -97,8 +97,9 @@ def count_arrivals(graph: AlgorithmGraph, run: Run, side: Side) -> Int64s:
     step = max(-(-rows.indices.size // _PARTS), 1)
     ranges = list(enumerate(even_ranges(rows.indices.size, step)))
     run.parallel(lambda part: count_neighbors(rows.indices, parts[part[0]], *part[1]), ranges)
-    parts[0] += parts[1]
-    return parts[0]
+    total: Int64s = parts[0]
+    total += parts[1]
+    return total
 
 
 class SimpleRows(NamedTuple):

@@ -27,7 +27,7 @@ def degree(graph: AlgorithmGraph, options: Mapping[str, Any], run: Run) -> Value
         return Values(strengths(graph, run, direction), graph.alive)
     arriving = np.diff(graph.rows("IN").indptr) if direction != "OUT" else np.int64(0)
     leaving = count_arrivals(graph, run, "IN") if direction != "IN" else np.int64(0)
-    return Values(arriving + leaving, graph.alive)
+    return Values(np.asarray(arriving + leaving), graph.alive)
 
 
 def strengths(graph: AlgorithmGraph, run: Run, direction: Side | str) -> Float64s:

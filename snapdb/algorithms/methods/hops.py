@@ -40,7 +40,7 @@ def hops(graph: AlgorithmGraph, options: Mapping[str, Any], run: Run) -> Values:
     left = sum(rows.indices.size for rows in pushed)
     while count > 0 and at < most:
         if listed:
-            leaving = sum(count_leaving(rows.indptr, frontier, count) for rows in pushed)
+            leaving = sum(int(count_leaving(rows.indptr, frontier, count)) for rows in pushed)
             left -= leaving
             pulling = bool(pulled) and leaving * _TO_PULL > left
         elif count * _TO_PUSH < graph.nodes and count < before:

@@ -129,7 +129,7 @@ def _partition_of(label: Array, strength: Float64s, nodes: Int64s) -> Partition:
     """Return a partition of nodes with labels."""
     own = label[nodes]
     size = np.bincount(own, minlength=label.size)
-    total = np.bincount(own, strength[nodes], minlength=label.size)
+    total: Float64s = np.bincount(own, strength[nodes], minlength=label.size).astype(np.float64, copy=False)
     empty = np.zeros(label.size, label.dtype)
     free = np.flatnonzero(size == 0)
     empty[: free.size] = free[::-1]
@@ -176,7 +176,9 @@ def _joined(run: Run, level: Level, label: Array, count: int, nodes: Int64s) -> 
     np.cumsum(rows.indptr, out=rows.indptr)
     rows = Neighbors(rows.indptr, np.empty(rows.indptr[-1], kind), np.empty(rows.indptr[-1]))
     run.parallel(lambda part: join(part, True), ranges)
-    strength = np.bincount(label[nodes], level.strength[nodes], minlength=count)
+    strength: Float64s = np.bincount(label[nodes], level.strength[nodes], minlength=count).astype(
+        np.float64, copy=False
+    )
     run.step()
     return Level(rows, no_neighbors(count, rows), strength)
 

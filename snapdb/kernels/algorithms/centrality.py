@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snapdb.arrays import Array, Float64s, Int32s, Int64s, UInt64s
+from snapdb.arrays import Array, Float64s, Int64s, UInt64s
 from snapdb.kernels.algorithms.rows import AHEAD, Neighbors
 from snapdb.kernels.bits import count_bits
 from snapdb.kernels.compiled import kernel, prefetch
@@ -23,9 +23,9 @@ class Lanes(NamedTuple):
     seen: UInt64s
     frontier: UInt64s
     arriving: UInt64s
-    listed: Int32s
+    listed: Array
     """The nodes of the frontier, and then those at which it arrives."""
-    touched: Int32s
+    touched: Array
     total: Int64s
     """The sums of the distances from sources."""
     reached: Int64s
@@ -128,8 +128,8 @@ def _settle(lanes: Lanes, count: int, level: int, every: bool) -> int:
 class Dependencies(NamedTuple):
     """The state of a search from one source, [nodes] each, and the sums of a block of sources."""
 
-    distance: Int32s
-    order: Int32s
+    distance: Array
+    order: Array
     """The nodes in the order in which they were reached."""
     paths: Float64s
     """The number of shortest paths from the source."""

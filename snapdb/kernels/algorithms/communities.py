@@ -12,6 +12,7 @@ from snapdb.kernels.algorithms.rows import AHEAD, Neighbors
 from snapdb.kernels.compiled import kernel, prefetch
 from snapdb.kernels.rng import fold
 
+_Number = int | np.int64
 _TEMPERATURE = 0.01
 """The parameter theta of Leiden: how often a refinement takes another community than the best one."""
 _LEAST = 1e-10
@@ -63,7 +64,7 @@ class Space(NamedTuple):
 # visited again. Ties are decided by a hash of the community, so the order of a row has no influence. O(edges) per
 # visit of all nodes, on one thread, because each node depends on those before it.
 @kernel
-def move_nodes(level: Level, part: Partition, space: Space, order: Array, scale: float, stop: Array) -> int:
+def move_nodes(level: Level, part: Partition, space: Space, order: Array, scale: float, stop: Array) -> _Number:
     """Move nodes to other communities until none gains by it. Returns the number of moves.
 
     Args:
@@ -75,7 +76,8 @@ def move_nodes(level: Level, part: Partition, space: Space, order: Array, scale:
         stop: The loop ends soon after it becomes 1.
     """
     queue, queued, key = space.queue, space.queued, np.uint64(space.key[0])
-    count, at, moves = order.size, np.int64(0), np.int64(0)
+    count: _Number = order.size
+    at, moves = np.int64(0), np.int64(0)
     for i in range(order.size):
         queue[i] = order[i]
         queued[order[i]] = True
@@ -87,7 +89,7 @@ def move_nodes(level: Level, part: Partition, space: Space, order: Array, scale:
         if stop[0] != 0:
             continue
         own, strength = np.int64(part.label[v]), level.strength[v]
-        found = count_labels(level.one, v, part.label, space.counts, space.touched, 0)
+        found: _Number = count_labels(level.one, v, part.label, space.counts, space.touched, 0)
         found = count_labels(level.other, v, part.label, space.counts, space.touched, found)
         stay = space.counts[own] - scale * strength * (part.total[own] - strength)
         best, most, tie = own, stay + _LEAST * strength, np.uint64(0)
@@ -112,7 +114,7 @@ def move_nodes(level: Level, part: Partition, space: Space, order: Array, scale:
 
 
 @kernel
-def _move(part: Partition, v: int, best: int, strength: float) -> None:
+def _move(part: Partition, v: _Number, best: _Number, strength: float) -> None:
     """Move a node to a community."""
     own = np.int64(part.label[v])
     part.total[own] -= strength
@@ -128,8 +130,8 @@ def _move(part: Partition, v: int, best: int, strength: float) -> None:
 
 @kernel
 def _queue_neighbors(
-    rows: Neighbors, label: Array, v: int, queue: Array, queued: Bools, room: int, at: int, count: int
-) -> int:
+    rows: Neighbors, label: Array, v: _Number, queue: Array, queued: Bools, room: int, at: _Number, count: _Number
+) -> _Number:
     """Append the neighbors of a node that are in other communities. Returns the number of nodes in the queue."""
     last, own = rows.indices.size - 1, label[v]
     for p in range(rows.indptr[v], rows.indptr[v + 1]):
@@ -196,7 +198,7 @@ def refine_nodes(
 
 
 @kernel
-def _sum_within(rows: Neighbors, v: int, label: Array) -> float:
+def _sum_within(rows: Neighbors, v: _Number, label: Array) -> float:
     """Return the weight between a node and the others of its community."""
     total, last = 0.0, rows.indices.size - 1
     for p in range(rows.indptr[v], rows.indptr[v + 1]):
@@ -208,7 +210,7 @@ def _sum_within(rows: Neighbors, v: int, label: Array) -> float:
 
 
 @kernel
-def _count_within(rows: Neighbors, v: int, label: Array, fine: Array, space: Space, found: int) -> int:
+def _count_within(rows: Neighbors, v: _Number, label: Array, fine: Array, space: Space, found: _Number) -> _Number:
     """Add the weights of the neighbors in a node's community to the counts of their refined communities."""
     for p in range(rows.indptr[v], rows.indptr[v + 1]):
         u = rows.indices[p]
@@ -245,7 +247,7 @@ def join_rows(
         high: The end of the communities.
     """
     for c in range(low, high):
-        found = np.int64(0)
+        found: _Number = np.int64(0)
         for i in range(starts[c], starts[c + 1]):
             v = np.int64(nodes[i])
             found = _count_all(level.one, v, label, counts, touched, found)
@@ -261,7 +263,7 @@ def join_rows(
 
 
 @kernel
-def _count_all(rows: Neighbors, v: int, label: Array, counts: Float64s, touched: Array, found: int) -> int:
+def _count_all(rows: Neighbors, v: _Number, label: Array, counts: Float64s, touched: Array, found: _Number) -> _Number:
     """Add the weights of the neighbors of a node and of the node itself to the counts of their communities."""
     last = rows.indices.size - 1
     for p in range(rows.indptr[v], rows.indptr[v + 1]):
@@ -307,7 +309,7 @@ def add_inside(level: Level, label: Array, sums: Float64s, block: int, low: int,
 
 
 @kernel
-def _inside(rows: Neighbors, v: int, label: Array) -> float:
+def _inside(rows: Neighbors, v: _Number, label: Array) -> float:
     total, last = 0.0, rows.indices.size - 1
     for p in range(rows.indptr[v], rows.indptr[v + 1]):
         prefetch(label, np.int64(rows.indices[min(p + AHEAD, last)]))

@@ -14,7 +14,7 @@ from snapdb.kernels.compiled import kernel, prefetch
 # read at a random place, if its ends have the same parent. That holds for most edges after the forest of the first
 # edge of each row is flat, as in Afforest (Sutton, Ben-Nun and Barak, IPDPS 2018).
 @kernel
-def _link(parent: Array, one: int, other: int) -> None:
+def _link(parent: Array, one: int | np.int64, other: int | np.int64) -> None:
     """Join the trees of two nodes."""
     u, v = np.int64(one), np.int64(other)
     while parent[u] != parent[v]:
@@ -62,7 +62,7 @@ def flatten(parent: Array) -> None:
 
 
 @kernel
-def number_in_order(component: Array, order: Int64s, alive: Bools, number: Array, labels: Int64s) -> int:
+def number_in_order(component: Array, order: Int64s, alive: Bools, number: Array, labels: Int64s) -> int | np.int64:
     """Fill `labels` [nodes] with numbers 0, 1, … of the components, and return how many there are.
 
     Args:
@@ -200,6 +200,6 @@ def strong_components(
                 free -= 1
             index[v] = component
             component -= 1
-    for v in range(nodes):
-        index[v] -= 1
+    for i in range(nodes):
+        index[i] -= 1
     return nodes - component

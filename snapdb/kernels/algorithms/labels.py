@@ -65,7 +65,9 @@ def propagate_labels(
 
 
 @kernel
-def count_labels(rows: Neighbors, v: int, labels: Array, counts: Float64s, touched: Array, found: int) -> int:
+def count_labels(
+    rows: Neighbors, v: int | np.int64, labels: Array, counts: Float64s, touched: Array, found: int | np.int64
+) -> int | np.int64:
     """Add the weights of the neighbors of a node to the counts of their labels. Returns the number of touched labels.
 
     A label of weight 0 may be touched twice.

@@ -93,7 +93,7 @@ def list_level(level: Array, at: int, nodes: Array) -> int:
 
 
 @kernel
-def count_leaving(indptr: Int64s, nodes: Array, count: int) -> int:
+def count_leaving(indptr: Int64s, nodes: Array, count: int) -> int | np.int64:
     """Return the number of edges in the rows of the first `count` nodes."""
     edges = np.int64(0)
     for i in range(count):
