@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import pyarrow as pa
 
@@ -21,6 +21,7 @@ from snapdb.catalog import Catalog
 from snapdb.catalog.vocabulary import Vocabulary, vocabulary
 from snapdb.errors import BindError, brief_traceback
 from snapdb.execute import samples
+from snapdb.execute.algorithms import call_algorithm
 from snapdb.execute.results import Result
 from snapdb.execute.session import DatabaseSession, ExecutionContext
 from snapdb.plan import Plan
@@ -361,6 +362,60 @@ class Database:
             params=params,
             follow=follow,
         )
+
+    @brief_traceback
+    def algorithm(
+        self,
+        name: str,
+        snapshot: str,
+        *,
+        edges: str | Sequence[str] | None = None,
+        direction: Literal["out", "in", "both"] | None = None,
+        weight: str | None = None,
+        seeds: object = None,
+        pairs: object = None,
+        repeatable: int | None = None,
+        **options: object,
+    ) -> Result:
+        """Run a graph algorithm on a snapshot, as `SELECT * FROM pagerank('june', damping => 0.9)` does.
+
+        Args:
+            name: The name of the algorithm, such as 'pagerank'.
+            snapshot: The name of the snapshot.
+            edges: The name of an edge type, or several. Defaults to all edge types.
+            direction: The direction in which edges are followed. Defaults to 'out'.
+            weight: The name of a column of the edge tables with weights.
+            seeds: Vertices for algorithms that start at some: a SELECT of their keys, or keys as a tensor, array, list,
+                mapping or Arrow data.
+            pairs: Pairs of vertices for algorithms that compare two: a SELECT of the keys of both, a list of tuples, an
+                array [pairs, 2], or a mapping or Arrow data with the columns of both keys.
+            repeatable: The seed of random decisions. Defaults to 0.
+            **options: The other options of the algorithm, such as `damping=0.9`. None stands for the default.
+
+        Returns:
+            The key of each vertex, or the columns of `pairs`, and a column with the name of the algorithm.
+
+        Raises:
+            BindError: The algorithm, snapshot, an edge type or an option does not exist, or a value is not valid.
+            DataError: A vertex is not in the snapshot, or a weight is not valid.
+            InputError: The arrays would need too much memory.
+
+        Examples:
+            >>> import snapdb
+            >>> db = snapdb.connect()
+            >>> results = db.script('''
+            ...     CREATE TABLE person AS SELECT range AS id FROM range(4);
+            ...     CREATE TABLE knows AS FROM (VALUES (0, 1), (1, 2)) t(a, b);
+            ...     CREATE PROPERTY GRAPH g VERTEX TABLES (person KEY (id))
+            ...       EDGE TABLES (knows SOURCE KEY (a) REFERENCES person DESTINATION KEY (b) REFERENCES person);
+            ...     CREATE SNAPSHOT now OF g;
+            ... ''')
+            >>> db.algorithm("hops", "now", seeds=[1], direction="both").fetchall()
+            [(0, 1), (1, 0), (2, 1), (3, None)]
+            >>> db.close()
+        """
+        given = {"edges": edges, "direction": direction, "weight": weight, "seeds": seeds, "pairs": pairs}
+        return call_algorithm(self._session, name, snapshot, {**given, "repeatable": repeatable, **options})
 
     @brief_traceback
     def draw(

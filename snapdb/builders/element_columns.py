@@ -117,7 +117,7 @@ def with_columns(
     reading = Reading.of(context, plan.snapshot, view, id_maps)
     changed = replace(
         view,
-        weights={name: _edge_weights(reading, name, column) for name, column in other},
+        weights={name: edge_weights(reading, name, column) for name, column in other},
         born={name: reading.births(name) for name in born},
     )
     if spec.link is None or negatives is None or negatives.weight is None:
@@ -125,7 +125,7 @@ def with_columns(
     return replace(changed, destination_weights=_destination_weights(reading, spec.link, negatives.weight))
 
 
-def _edge_weights(reading: Reading, name: str, column: str) -> Float64s:
+def edge_weights(reading: Reading, name: str, column: str) -> Float64s:
     """Return the [edge ids] weights. They are NaN for rows outside the table, which no edge of the snapshot uses."""
     context, rows = reading.context, reading.rows[name]
     assert isinstance(rows, EdgeRows)

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from snapdb.arrays import Array, Bools, Int64s
+from snapdb.builders.context import BuildContext
 from snapdb.builders.graph_data import VertexData
 from snapdb.kernels.lookup import look_up, look_up_runs
-from snapdb.sql_engine import ROW_ID, SqlSession, key_bounds, key_rows, quote
+from snapdb.plan.fits import SqlType
+from snapdb.sql_engine import ROW_ID, Names, SqlSession, key_bounds, key_rows, quote
 from snapdb.storage.arrays.feature_history import FOREVER
 from snapdb.storage.tables.id_maps import IdMap
 from snapdb.types import Segment
@@ -153,3 +156,36 @@ def ids_of_rows(session: SqlSession, vertices: VertexData) -> Array:
         values = batch.column(1).to_numpy()
         dense[batch.column(0).to_numpy()] = values if lookup is None else lookup(values)
     return dense
+
+
+def look_up_keys(context: BuildContext, table: pa.Table, id_map: IdMap) -> Int64s:
+    """Return the [rows] dense ids of keys, whose columns the table has, or -1 if a key is NULL or was never there."""
+    if pa.types.is_signed_integer(table.column(0).type):
+        with context.store.sql_engine.session() as session:
+            lookup = run_lookup(session, id_map, context.store.db_dir.path)
+        if lookup is not None:
+            return lookup(numbers_of(table.column(0).cast(pa.int64()), NO_KEY))
+    keys = [f"k{i}" for i in range(len(id_map.columns))]
+    # This does not call pa.array, which imports pandas if it is installed and therefore takes half a second.
+    numbers = pa.Array.from_buffers(pa.int64(), table.num_rows, [None, pa.py_buffer(np.arange(table.num_rows))])
+    numbered = table.rename_columns(keys).append_column("n", numbers)
+    types = {
+        k: c.type if SqlType(c.type).key_family() == "UUID" else None for k, c in zip(keys, id_map.columns, strict=True)
+    }
+    given = [f"TRY_CAST(s.{k} AS {t})" if t else f"s.{k}" for k, t in types.items()]
+    same = " AND ".join(f"{g} = m.{k}" for g, k in zip(given, keys, strict=True))
+    query = f"SELECT s.n, m.dense FROM seeds s JOIN ({id_map.sql(context.store.db_dir)}) m ON {same}"
+    dense = np.full(table.num_rows, -1, np.int64)
+    with context.store.sql_engine.session(Names(sources={"seeds": numbered})) as session:
+        result = session.table(query)
+    dense[numbers_of(result["n"])] = numbers_of(result["dense"])
+    return dense
+
+
+def numbers_of(column: pa.Array | pa.ChunkedArray, null: int | None = None) -> Array:
+    """Return a [rows] column of numbers, with `null` for NULL. Unlike `to_numpy`, it does not import pandas."""
+    if column.null_count:
+        return np.asarray(column.fill_null(null).to_numpy())
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    parts = [np.from_dlpack(chunk) for chunk in chunks if len(chunk)]
+    return np.concatenate(parts) if parts else np.empty(0, column.type.to_pandas_dtype())

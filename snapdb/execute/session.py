@@ -22,11 +22,13 @@ from snapdb.kernels.compilation import reporting_compilation
 from snapdb.loading.budgets import CacheBudget
 from snapdb.on_first_use import module_on_first_use
 from snapdb.plan import Plan, bind, optimize
+from snapdb.plan.algorithm_sources import AlgorithmSource
+from snapdb.plan.computed import ComputedRows, ComputedSource
 from snapdb.plan.plan import NothingPlan, QueryPlan, Rule
 from snapdb.plan.planner import operator_of
 from snapdb.plan.queries import Parameters
 from snapdb.plan.scope import BindContext
-from snapdb.plan.searches import PathSearch, SearchStream
+from snapdb.plan.searches import PathSearch
 from snapdb.remote import attach, attachment_of
 from snapdb.sql.syntax import Statement
 from snapdb.sql_engine import SqlEngine
@@ -40,8 +42,10 @@ from snapdb.storage.tables.commit import Change
 from snapdb.types import Schedule
 
 if TYPE_CHECKING:
+    from snapdb.algorithms import rows as algorithm_rows
     from snapdb.paths import search as path_searches
 else:
+    algorithm_rows = module_on_first_use("snapdb.algorithms.rows")
     path_searches = module_on_first_use("snapdb.paths.search")  # only queries that search paths need numba
 
 _T = TypeVar("_T")
@@ -237,7 +241,7 @@ class DatabaseSession:
             raise ValueError(f"params must be a mapping for $name or a sequence for ?, found {params!r}")
         catalog = self.head() if committed else self.catalog()
         bind_context = BindContext(
-            self.store, catalog, self.sources, params, due=_next_firing, searches=self._open_search
+            self.store, catalog, self.sources, params, due=_next_firing, computes=self._open_source
         )
         return ExecutionContext(
             self.store,
@@ -251,10 +255,15 @@ class DatabaseSession:
             self.threads,
         )
 
-    def _open_search(self, bind_context: BindContext, search: PathSearch) -> AbstractContextManager[SearchStream]:
-        """Open the rows of a path search of a query."""
+    def _open_source(self, bind_context: BindContext, source: ComputedSource) -> AbstractContextManager[ComputedRows]:
+        """Open the rows of a computed source of a query."""
         building = BuildContext(self.store, self.progress, self._stopped)
-        return path_searches.opened_search(building, bind_context, search, self.threads)
+        match source:
+            case PathSearch():
+                return path_searches.opened_search(building, bind_context, source, self.threads)
+            case AlgorithmSource():
+                return algorithm_rows.opened_algorithm(building, bind_context, source, self.threads)
+        raise AssertionError(f"no package computes {source!r}")
 
     def renew(self) -> bool:
         """Switch an attached database to the newest generation. Returns whether there is a newer one.

@@ -18,14 +18,15 @@ from snapdb.catalog.state import VersionHistory
 from snapdb.catalog.system_tables import SCHEMA, SYSTEM_TABLES, Due, system_table
 from snapdb.errors import BindError, CorruptError, InputError, SnapdbError, Span
 from snapdb.on_first_use import module_on_first_use
+from snapdb.plan.computed import ComputedRows, ComputedSource, opened_sources
 from snapdb.plan.fragment_checks import check_foreign
 from snapdb.plan.parameters import numbered_parameters, own_parameters
 from snapdb.plan.queries import BoundQuery, Parameters, explain_refusal, written
-from snapdb.plan.searches import PathSearch, SearchStream, opened_searches
 from snapdb.plan.times import LAST
 from snapdb.plan.views import View, names_of
+from snapdb.sql.algorithms import find_algorithms, parse_algorithm
 from snapdb.sql.lexer import Token, scan
-from snapdb.sql.pattern_tokens import PatternPlace, find_patterns
+from snapdb.sql.pattern_tokens import PatternPlace, find_patterns, outermost
 from snapdb.sql.patterns import parse_pattern
 from snapdb.sql.queries import TimeTravel, bare_ats, find_counts, find_travels, first_row
 from snapdb.sql.syntax import SqlFragment, VersionBound
@@ -37,13 +38,14 @@ from snapdb.storage.tables.segments import check_table
 from snapdb.types import Period, Snapshot, Table, TimeUnit
 
 if TYPE_CHECKING:
-    from snapdb.plan import patterns
+    from snapdb.plan import algorithms, patterns
 else:
+    algorithms = module_on_first_use("snapdb.plan.algorithms")  # only queries that call algorithms need it
     patterns = module_on_first_use("snapdb.plan.patterns")  # only queries with GRAPH_TABLE need it
 
 
-Searches = Callable[["BindContext", PathSearch], AbstractContextManager[SearchStream]]
-"""Opens the rows of a path search."""
+Computes = Callable[["BindContext", ComputedSource], AbstractContextManager[ComputedRows]]
+"""Opens the rows of a computed source."""
 
 _PAST = 16
 """The maximum number of versions whose tables are cached until the next commit."""
@@ -75,8 +77,8 @@ class BindContext:
     places: Mapping[int, str] = field(default_factory=dict, kw_only=True)
     """The position of each ? in the statement → the name of its value in `parameters`, for a query with patterns, whose
     parts are evaluated in another order than they are written."""
-    searches: Searches | None = field(default=None, kw_only=True)
-    """Opens the rows of a path search. It is passed in because the `paths` package is in a layer above."""
+    computes: Computes | None = field(default=None, kw_only=True)
+    """Opens the rows of a computed source. It is passed in because the packages that compute are in a layer above."""
 
     def bind_query(
         self, fragment: SqlFragment, *, first: Snapshot | None = None, replacements: Sequence[tuple[Span, str]] = ()
@@ -93,16 +95,18 @@ class BindContext:
         if first_row(fragment.text) is not None:
             return written(fragment, shapes=Names(), replacements=replacements)
         every = scan(fragment.text)
-        places = find_patterns(every)
+        places = outermost(find_patterns(every), find_algorithms(every))
         if places and isinstance(self.parameters, Sequence):
             values, marks = numbered_parameters(every, fragment.span.start, self.parameters)
             context = replace(self, parameters=values, places=marks)
             return context.bind_query(fragment, first=first, replacements=replacements)
-        patterns = self._graph_tables(fragment, every, places)
-        hidden = [span for span, _ in (*patterns, *replacements)]
-        every = tuple(t for t in every if not any(span.start <= t.span.start < span.stop for span in hidden))
+        computed = self._computed(fragment, every, places)
+        hidden = [span for span, _ in (*computed, *replacements)]
+        # The rows of a whole table are counted only where a table follows FROM, not the alias of a hidden part.
         counts = {} if first is not None else dict(self._counted(fragment, every))
-        tokens = [t for t in every if not any(span.start <= t.span.start < span.stop for span in counts)]
+        counts = {span: text for span, text in counts.items() if not _within(span, hidden)}
+        every = tuple(t for t in every if not _within(t.span, hidden))
+        tokens = [t for t in every if not _within(t.span, counts)]
         travels = find_travels(tokens, fragment.text)
         words = {t.identifier.lower() for t in _outside(tokens, travels) if t.kind in ("word", "quoted")}
         # Only queries with these words can open files, so no other query is checked.
@@ -128,7 +132,7 @@ class BindContext:
             tables, known = self.facts(words)
             schemas[SCHEMA] = {name: View(sql) for name, sql in tables.items()}
             sources |= known
-        edits: list[tuple[Span, str | BoundQuery]] = [*patterns, *replacements, *counts.items()]
+        edits: list[tuple[Span, str | BoundQuery]] = [*computed, *replacements, *counts.items()]
         if "at" in words:
             edits += [(span, '"at"') for span in bare_ats(fragment.text, every)]
         named = [t for t in every if t.kind == "parameter"]
@@ -147,21 +151,24 @@ class BindContext:
         # The columns of a PIVOT depend on the rows, so views without rows cannot describe it.
         return written(fragment, names, parameters, edits, None if words & _PIVOTS else shapes)
 
-    def _graph_tables(
+    def _computed(
         self, fragment: SqlFragment, tokens: Sequence[Token], places: Sequence[PatternPlace]
     ) -> list[tuple[Span, BoundQuery]]:
-        """Return each GRAPH_TABLE of a fragment, with the subquery that replaces it."""
+        """Return each GRAPH_TABLE and call of an algorithm in a fragment, with the item of FROM that replaces it."""
         if not places:
             return []
-        # Spans of patterns refer to the statement, so that their errors and those of the grammar do too.
+        # Spans of the parts refer to the statement, so that their errors and those of the grammar do too.
         at = fragment.span.start
         moved = tuple(Token(t.kind, t.text, Span(t.span.start + at, t.span.stop + at)) for t in tokens)
         source = " " * at + fragment.text
         within = any(token.word == "WITH" for token in tokens)
         bound = []
         for first, last in places:
-            table = parse_pattern(moved[first : last + 1], source)
-            query = patterns.bind_graph_table(self, table, has_ctes=within)
+            part = moved[first : last + 1]
+            if part[0].word == "GRAPH_TABLE":
+                query = patterns.bind_graph_table(self, parse_pattern(part, source), has_ctes=within)
+            else:
+                query = algorithms.bind_algorithm(self, parse_algorithm(part, source))
             bound.append((Span(tokens[first].span.start, tokens[last].span.stop), query))
         return bound
 
@@ -297,17 +304,17 @@ class BindContext:
         def place(query: str, error: SnapdbError) -> None:
             explain_refusal(error, bound, error.span if query == bound.text else None, self.catalog)
 
-        with self.opened_searches(bound) as opened:
+        with self.opened_sources(bound) as opened:
             names = replace(bound.names, sources={**bound.names.sources, **opened}) if opened else bound.names
             with self.store.sql_engine.session(names, place) as session:
                 # DuckDB closes a result only after its stream has ended.
                 closing = tuple(rows.close for rows in opened.values())
                 yield replace(session, closing=closing) if closing else session
 
-    def opened_searches(self, bound: BoundQuery) -> AbstractContextManager[Mapping[str, SearchStream]]:
-        """Open the path searches of a query. Their errors replace those of the query."""
-        assert self.searches is not None, "a context that runs queries opens searches"
-        return opened_searches(bound.names, partial(self.searches, self))
+    def opened_sources(self, bound: BoundQuery) -> AbstractContextManager[Mapping[str, ComputedRows]]:
+        """Open the computed sources of a query. Their errors replace those of the query."""
+        assert self.computes is not None, "a context that runs queries opens computed sources"
+        return opened_sources(bound.names, partial(self.computes, self))
 
     def resolve_version(self, at: VersionBound) -> int:
         """Return the version specified by AT (VERSION => n | TIMESTAMP => t | TAG => 'name').
@@ -386,6 +393,10 @@ class BindContext:
             raise BindError("the name must not be NULL", span=fragment.span, code="null-name")
         return str(value)
 
+    def value_of(self, fragment: SqlFragment) -> Any:
+        """Return the value of an expression, which can read tables and parameters."""
+        return self._value(self.bind_query(fragment), "SELECT (", ")")
+
     def _value(self, query: BoundQuery, before: str, after: str) -> Any:
         """Evaluate a query. Errors that DuckDB raises only at run time also point to the expression."""
         try:
@@ -433,6 +444,11 @@ class BindContext:
                 code="bad-length",
             )
         return _positive_period(months, days, rest)
+
+
+def _within(span: Span, others: Iterable[Span]) -> bool:
+    """Return whether a span starts inside one of the others."""
+    return any(other.start <= span.start < other.stop for other in others)
 
 
 def _outside(tokens: Iterable[Token], travels: Sequence[TimeTravel]) -> list[Token]:

@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
-from snapdb.errors import SnapdbError, Span
+from snapdb.errors import Span
+from snapdb.plan.computed import ComputedSource
 from snapdb.plan.queries import BoundQuery
-from snapdb.sql_engine import Names
 from snapdb.types import Column, Snapshot
 from snapdb.types.patterns import Mode, Search
 
 EdgeTraversal: TypeAlias = Literal["right", "left", "both"]
 """From source to destination, in reverse, or each edge in both directions (a self loop once)."""
 
-
-class SearchStream(Protocol):
-    """The rows of an open path search, which DuckDB reads through Arrow's C stream interface."""
-
-    @property
-    def error(self) -> BaseException | None:
-        """The error that ended the stream, or None."""
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
-
-    def close(self) -> None:
-        """End the stream soon, because the remaining rows are not needed."""
-
-
-OpenSearch: TypeAlias = "Callable[[PathSearch], AbstractContextManager[SearchStream]]"
-"""Opens the rows of a path search."""
 
 ACCEPT = -1
 """The state in which a path ends."""
@@ -140,7 +123,7 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PathSearch:
+class PathSearch(ComputedSource):
     """A path search, whose rows a query reads as a table."""
 
     name: str
@@ -175,19 +158,3 @@ class PathSearch:
         ends = {self.nodes[0].variable, self.nodes[-1].variable}
         plain = all(o.kind in ("match", "length") or (o.kind == "node" and o.variable in ends) for o in self.outputs)
         return plain and not self.equal
-
-
-@contextmanager
-def opened_searches(names: Names, open_search: OpenSearch) -> Iterator[Mapping[str, SearchStream]]:
-    """Open the path searches among the sources of a query. Their errors replace those of the query."""
-    searches = {name: each for name, each in names.sources.items() if isinstance(each, PathSearch)}
-    with ExitStack() as stack:
-        opened = {name: stack.enter_context(open_search(each)) for name, each in searches.items()}
-        try:
-            yield opened
-        except SnapdbError as error:
-            # DuckDB reports only the text of an error in a stream that it reads.
-            causes = [rows.error for rows in opened.values() if rows.error is not None]
-            if causes and error.code != "interrupted":
-                raise causes[0] from error
-            raise

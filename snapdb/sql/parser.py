@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from snapdb.errors import ParseError, SnapdbError, Span
 from snapdb.on_first_use import module_on_first_use
+from snapdb.sql.algorithms import find_algorithms, parse_algorithm
 from snapdb.sql.lexer import StatementTokens, Token, fold, parts, says
 from snapdb.sql.pattern_tokens import find_patterns, without_quantifiers
 from snapdb.sql.patterns import parse_pattern
@@ -200,6 +201,8 @@ def _statement(part: StatementTokens, text: str) -> Statement:
     find_travels(part.tokens, text)  # raises AT errors with the whole text, before a fragment is rewritten
     for first, last in find_patterns(part.tokens):
         parse_pattern(part.tokens[first : last + 1], text)
+    for first, last in find_algorithms(part.tokens):
+        parse_algorithm(part.tokens[first : last + 1], text)
     if family is None:
         check_query(part.tokens)
         return Query(text, part.span, SqlFragment(text[part.span.start : part.span.stop], part.span))

@@ -35,6 +35,19 @@ def find_patterns(tokens: Sequence[Token]) -> tuple[PatternPlace, ...]:
     return tuple(places)
 
 
+def outermost(*kinds: Sequence[PatternPlace]) -> list[PatternPlace]:
+    """Return the places of several kinds that are not inside another one, in order.
+
+    >>> outermost([PatternPlace(3, 16)], [PatternPlace(5, 8), PatternPlace(20, 24)])
+    [PatternPlace(first=3, last=16), PatternPlace(first=20, last=24)]
+    """
+    places = list[PatternPlace]()
+    for place in sorted(place for kind in kinds for place in kind):
+        if not places or place.first > places[-1].last:
+            places.append(place)
+    return places
+
+
 def question_quantifiers(tokens: Sequence[Token]) -> frozenset[int]:
     """Return the indexes of the ? that are quantifiers of patterns, not parameters.
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from snapdb.errors import BindError, CorruptError, InputError, ParseError, QueryError, SnapdbError, Span
 from snapdb.remote.files import url_error
 from snapdb.sql_engine.sources import outside
+from snapdb.types.algorithms import ALGORITHM_NAMES
 from snapdb.types.text import did_you_mean
 
 Place = Callable[[str, SnapdbError], None]
@@ -244,8 +245,17 @@ def _column(match: _Match) -> str:
 
 
 def _function(match: _Match) -> str:
-    what = "function" if match[1][0].isalpha() or match[1][0] == "_" else "operator"
-    return f'{what} "{match[1]}" does not exist{did_you_mean(match[1], _names(match[2]))}'
+    name = match[1]
+    if name.lower() in ALGORITHM_NAMES:
+        return f"{name} is a table function; write SELECT * FROM {name}('snapshot')"
+    what = "function" if name[0].isalpha() or name[0] == "_" else "operator"
+    return f'{what} "{name}" does not exist{did_you_mean(name, _names(match[2]))}'
+
+
+def _table_function(match: _Match) -> str:
+    """Return the message for an unknown function in FROM, which can be meant as an algorithm."""
+    known = [*sorted(ALGORITHM_NAMES), *_names(match[2])]
+    return f'function "{match[1]}" does not exist{did_you_mean(match[1], known)}'
 
 
 def _type(match: _Match) -> str:
@@ -343,6 +353,7 @@ _TRANSLATIONS: tuple[tuple[str, str, _Text], ...] = (
         r"^Max expression depth limit of (\d+) exceeded",
         "expressions are nested more than {} levels deep; split them, for example with WITH",
     ),
+    ("unknown-function", r"Table Function with name (\S+) does not exist!(.*)", _table_function),
     ("unknown-function", r"Function with name (\S+) does not exist!(.*)", _function),
     ("unknown-type", r"^Type with name (\S+) does not exist!", _type),
     ("argument-types", r"argument types '(\S+?)\((.*?)\)'\..*?Candidate functions:(.*)", _arguments),

@@ -30,8 +30,9 @@ from snapdb.plan.snapshots import CreateSnapshotPlan, RefreshPlan
 from snapdb.storage.gc import size_of
 
 if TYPE_CHECKING:
-    from snapdb.execute.explain import searches
+    from snapdb.execute.explain import algorithms, searches
 else:
+    algorithms = module_on_first_use("snapdb.execute.explain.algorithms")  # only graph algorithms need numba
     searches = module_on_first_use("snapdb.execute.explain.searches")  # only path searches need numba
 
 
@@ -238,14 +239,17 @@ def _value_text(value: Any) -> str:
 def _query_nodes(context: ExecutionContext, query: BoundQuery, *, analyze: bool) -> tuple[PlanNode, ...]:
     """Return DuckDB's operator trees for a query, or none if DuckDB reports none. With `analyze`, run the query."""
     explain = "EXPLAIN (ANALYZE, FORMAT json) " if analyze else "EXPLAIN (FORMAT json) "
-    with context.bind_context.opened_searches(query) as opened:
+    with context.bind_context.opened_sources(query) as opened:
         names = replace(query.names, sources={**query.names.sources, **opened}) if opened else query.names
         with (
             context.bind_context.session(replace(query, names=names)) as session,
             context.watching(session, "running the query"),
         ):
             ((_, text),) = session.wrap(explain, query.text, "", query.parameters)
-        operators = searches.search_nodes(opened, analyze=analyze) if opened else ()
+        operators: tuple[PlanNode, ...] = ()
+        if opened:
+            operators = searches.search_nodes(opened, analyze=analyze)
+            operators += algorithms.algorithm_nodes(opened, analyze=analyze)
     nodes = json.loads(text)
     if isinstance(nodes, dict):
         nodes = nodes.get("operator", [])

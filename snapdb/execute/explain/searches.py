@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from snapdb.paths.methods import method_of
 from snapdb.paths.search import SearchRows
+from snapdb.plan.computed import ComputedRows
 from snapdb.plan.plan import PlanNode
-from snapdb.plan.searches import PathSearch, SearchNode, SearchStream
+from snapdb.plan.searches import PathSearch, SearchNode
 
 _METHODS = {
     "walks": "depth-first search of all paths",
@@ -21,7 +22,7 @@ _LONGEST = 6
 """The number of edges up to which the paths of an unbounded quantifier are estimated."""
 
 
-def search_nodes(opened: Mapping[str, SearchStream], *, analyze: bool) -> tuple[PlanNode, ...]:
+def search_nodes(opened: Mapping[str, ComputedRows], *, analyze: bool) -> tuple[PlanNode, ...]:
     """Return the operators of a query's path searches. With `analyze`, they have run."""
     return tuple(_node(rows, analyze=analyze) for rows in opened.values() if isinstance(rows, SearchRows))
 

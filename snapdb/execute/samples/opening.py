@@ -10,6 +10,7 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 from snapdb.builders.element_columns import Reading, with_columns
+from snapdb.builders.outgoing import store_outgoing
 from snapdb.catalog import Catalog
 from snapdb.errors import SnapdbError
 from snapdb.execute.samples.lineage import sample_lineage
@@ -17,8 +18,8 @@ from snapdb.execute.samples.seeds import check_born, read_seeds
 from snapdb.execute.session import DatabaseSession, ExecutionContext
 from snapdb.execute.transactions import retry_if_replaced
 from snapdb.graph import GraphView, OpenSnapshot, open_snapshot
-from snapdb.graph.adjacency import WithoutIdle, outgoing_artifact, serves_outgoing, write_outgoing
-from snapdb.graph.layout import raise_if_snapshot_replaced, read_layout
+from snapdb.graph.adjacency import WithoutIdle
+from snapdb.graph.layout import raise_if_snapshot_replaced
 from snapdb.graph.open import published
 from snapdb.kernels.warm import warming
 from snapdb.loading.batch import Batch
@@ -34,12 +35,8 @@ from snapdb.sampling import Seeds, batches_in
 from snapdb.sampling.rounds import auto_every
 from snapdb.sql.samples import Sample, SampleUsing
 from snapdb.sql.syntax import bytes_of
-from snapdb.storage.artifacts import find_or_build
 from snapdb.types import IdType, Published, Sampler, SampleSpec, Snapshot
 
-_WORTH = 1_000_000
-"""The minimum number of edges for which out-neighbours are stored on disk. Fewer edges are sorted in memory on
-demand."""
 _CALLER = 5
 """The number of stack frames between a warning and the caller that triggers the stream's refresh."""
 
@@ -131,24 +128,10 @@ def _with_period(spec: SampleSpec, view: GraphView, seeds: Seeds) -> SampleSpec:
 def _build_outgoing(context: ExecutionContext, plan: SamplePlan) -> None:
     """Store the edges of large edge types sorted by source, for reverse sampling, if the database is writable."""
     relations = [relation for fanout in plan.spec.fanouts for relation in fanout.relations]
-    traversed = {r.edge.edge: r.edge for r in relations if r.direction != "IN" and r not in plan.hints.idle}
+    traversed = {r.edge.edge for r in relations if r.direction != "IN" and r not in plan.hints.idle}
     link = plan.spec.link
-    traversed |= {} if link is None else {edge.edge: edge for edge in link.known_types}
-    if context.store.db_dir.read_only or not traversed:
-        return
-    layout = read_layout(context.store.db_dir, plan.snapshot)
-    counts = {v.name: v.count for v in layout.vertices}
-    for edge in layout.edges:
-        if edge.name in traversed and edge.edges >= _WORTH and serves_outgoing(edge):
-            type_, what = traversed[edge.name], f"sorting {edge.name} by source"
-            build = partial(
-                write_outgoing,
-                context.store.db_dir.path,
-                edge,
-                (counts[type_.source], counts[type_.destination]),
-                report=partial(context.step, what),
-            )
-            find_or_build(context.store.catalog_db, outgoing_artifact(edge), build)
+    traversed |= set() if link is None else {edge.edge for edge in link.known_types}
+    store_outgoing(context, plan.snapshot, traversed)
 
 
 def open_stream(

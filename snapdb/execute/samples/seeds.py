@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from snapdb.arrays import Array, Bools, Float32s, Int64s
 from snapdb.builders.element_columns import read_tables
-from snapdb.builders.key_lookups import NO_KEY, run_lookup
+from snapdb.builders.key_lookups import look_up_keys, numbers_of
 from snapdb.catalog.elements import time_expression
 from snapdb.errors import CorruptError, DataError
 from snapdb.execute.session import ExecutionContext
@@ -81,7 +81,7 @@ def _read(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_map: 
     ends = None
     if spec.link is None:
         check_files(context.store.db_dir, f"the id map of {spec.seed_type}", id_map.segments)
-        ids = _lookup(context, table.select(list(columns.key)), id_map)
+        ids = look_up_keys(context, table.select(list(columns.key)), id_map)
         _check_found(plan, table, ~_alive(view, spec.seed_type, ids))
     else:
         ids = _edge_ids(table.column(columns.key[0]))
@@ -119,30 +119,6 @@ def _inverse(order: Int64s) -> Int64s:
     inverse = np.empty(order.size, np.int64)
     inverse[order] = np.arange(order.size)
     return inverse
-
-
-def _lookup(context: ExecutionContext, table: pa.Table, id_map: IdMap) -> Int64s:
-    """Return the [rows] dense ids, or -1 if a key is NULL or was never in the table."""
-    if pa.types.is_signed_integer(table.column(0).type):
-        with context.store.sql_engine.session() as session:
-            lookup = run_lookup(session, id_map, context.store.db_dir.path)
-        if lookup is not None:
-            return lookup(_numbers(table.column(0).cast(pa.int64()), NO_KEY))
-    keys = [f"k{i}" for i in range(len(id_map.columns))]
-    # This does not call pa.array, which imports pandas if it is installed and therefore takes half a second.
-    numbers = pa.Array.from_buffers(pa.int64(), table.num_rows, [None, pa.py_buffer(np.arange(table.num_rows))])
-    numbered = table.rename_columns(keys).append_column("n", numbers)
-    types = {
-        k: c.type if SqlType(c.type).key_family() == "UUID" else None for k, c in zip(keys, id_map.columns, strict=True)
-    }
-    given = [f"TRY_CAST(s.{k} AS {t})" if t else f"s.{k}" for k, t in types.items()]
-    same = " AND ".join(f"{g} = m.{k}" for g, k in zip(given, keys, strict=True))
-    query = f"SELECT s.n, m.dense FROM seeds s JOIN ({id_map.sql(context.store.db_dir)}) m ON {same}"
-    dense = np.full(table.num_rows, -1, np.int64)
-    with context.store.sql_engine.session(Names(sources={"seeds": numbered})) as session:
-        result = session.table(query)
-    dense[_numbers(result["n"])] = _numbers(result["dense"])
-    return dense
 
 
 def _alive(view: GraphView, name: str, ids: Int64s) -> Bools:
@@ -236,7 +212,7 @@ def _seed_times(context: ExecutionContext, plan: SamplePlan, table: pa.Table, co
             "set a time, or leave them out",
             code="seed-time",
         )
-    moments: Int64s = _numbers(times)
+    moments: Int64s = numbers_of(times)
     if (static := np.flatnonzero(moments == STATIC)).size:
         shown = _shown_keys(plan, table, static)
         raise DataError(
@@ -252,7 +228,7 @@ def _edge_ids(values: pa.ChunkedArray) -> Int64s:
         whole = values.cast(pa.int64())
     except pa.ArrowInvalid:
         whole = pa.array([v if v is not None and 0 <= v < 2**63 else None for v in values.to_pylist()], pa.int64())
-    return _numbers(whole, -1)
+    return numbers_of(whole, -1)
 
 
 def _seed_targets(values: pa.ChunkedArray, type_: str) -> Array:
@@ -262,7 +238,7 @@ def _seed_targets(values: pa.ChunkedArray, type_: str) -> Array:
         DataError: A value exceeds the range of int64 or float32.
     """
     if _dtype(type_) in (np.bool_, np.int64):
-        return _each_place(values, lambda part: _numbers(_whole(part, "y"), -1))
+        return _each_place(values, lambda part: numbers_of(_whole(part, "y"), -1))
     return _each_place(values, _single)
 
 
@@ -282,7 +258,7 @@ def _seed_column(plan: SamplePlan, table: pa.Table, place: int, column: Column) 
             code="seed-null",
         )
     if dtype is np.int64:
-        return _each_place(values, lambda part: _numbers(_whole(part, column.name)))
+        return _each_place(values, lambda part: numbers_of(_whole(part, column.name)))
     return _each_place(values, lambda part: part.cast(pa.from_numpy_dtype(dtype)).to_numpy())
 
 
@@ -360,12 +336,3 @@ def _find_ends(
     if sources.size and not -1 <= int(sources.min()) <= int(sources.max()) < view.node_counts[edge.source]:
         raise CorruptError(DAMAGED, code="damaged-snapshot")
     return sources[places], destinations[places]
-
-
-def _numbers(column: pa.Array | pa.ChunkedArray, null: int | None = None) -> Array:
-    """Return a [rows] column of numbers, with `null` for NULL. Unlike `to_numpy`, it does not import pandas."""
-    if column.null_count:
-        return np.asarray(column.fill_null(null).to_numpy())
-    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    parts = [np.from_dlpack(chunk) for chunk in chunks if len(chunk)]
-    return np.concatenate(parts) if parts else np.empty(0, column.type.to_pandas_dtype())

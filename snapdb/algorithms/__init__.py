@@ -1,0 +1,1 @@
+"""Graph algorithms as table functions: a snapshot as arrays, the methods, and their rows."""
