@@ -104,6 +104,8 @@ class Domain(IntEnum):
     SEEDPERM = 5
     NEG = 6
     HASH = 7
+    WALK = 8
+    PAIR = 9
 
 
 def pick_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:

@@ -48,7 +48,10 @@ def assemble(
     Features that are resident on the transfer's device are not read yet.
     """
     spec = sampler.spec
-    edges = {walk.relation.key: (walk.adjacency, subgraph.edges[walk.relation]) for walk in sampler.walks}
+    edges = {
+        traversal.relation.key: (traversal.adjacency, subgraph.edges[traversal.relation])
+        for traversal in sampler.traversals
+    }
     # The ids are copied from the GPU only once, for both features and keys, and only if they are needed.
     nodes = {name: cache(partial(host, ids)) for name, ids in subgraph.nodes.items()}
     e_id = Lazy({key: partial(_ids, rows.edge_id, drawn.position) for key, (rows, drawn) in edges.items()}, _NO_TYPE)
@@ -63,8 +66,8 @@ def assemble(
         num_sampled_nodes=Held({name: list(counts) for name, counts in subgraph.nodes_per_hop.items()}),
         num_sampled_edges=Held(
             {
-                walk.relation.key: [len(blocks[i].position) for blocks in subgraph.hops]
-                for i, walk in enumerate(sampler.walks)
+                traversal.relation.key: [len(blocks[i].position) for blocks in subgraph.hops]
+                for i, traversal in enumerate(sampler.traversals)
             }
         ),
         index=index,
@@ -72,10 +75,10 @@ def assemble(
         e_id=e_id,
         edge_features=Held(
             {
-                walk.relation.key: _edge_features(
-                    view, walk.relation.edge.edge, partial(e_id.__getitem__, walk.relation.key)
+                traversal.relation.key: _edge_features(
+                    view, traversal.relation.edge.edge, partial(e_id.__getitem__, traversal.relation.key)
                 )
-                for walk in sampler.walks
+                for traversal in sampler.traversals
             }
         ),
         edge_time=_times(edges),

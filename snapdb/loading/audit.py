@@ -23,16 +23,16 @@ _SILENT: dict[str, Any] = {"exclude": "NONE", "known": None, "both": [], "lastin
 """The rules for a batch whose lineage does not record any."""
 
 
-class _Walks(Protocol):
+class _Traversals(Protocol):
     """The part of a sampler from which rules are read. It is the same for both back ends."""
 
     @property
     def spec(self) -> SampleSpec: ...
     @property
-    def walks(self) -> Any: ...
+    def traversals(self) -> Any: ...
 
 
-def rules(sampler: _Walks) -> dict[str, Any]:
+def rules(sampler: _Traversals) -> dict[str, Any]:
     """Return the rules for a sampler's batches, except seed times, as plain JSON values (`rules` in their lineage)."""
     link = sampler.spec.link
     negatives = None if link is None else link.negatives
@@ -42,8 +42,12 @@ def rules(sampler: _Walks) -> dict[str, Any]:
         "known": negatives.known
         if link is not None and negatives is not None and link.edge in link.known_types
         else None,
-        "both": sorted({walk.relation.edge.edge for walk in sampler.walks if walk.relation.direction == "BOTH"}),
-        "lasting": sorted({walk.relation.edge.edge for walk in sampler.walks if walk.adjacency.until is not None}),
+        "both": sorted(
+            {traversal.relation.edge.edge for traversal in sampler.traversals if traversal.relation.direction == "BOTH"}
+        ),
+        "lasting": sorted(
+            {traversal.relation.edge.edge for traversal in sampler.traversals if traversal.adjacency.until is not None}
+        ),
     }
 
 

@@ -121,7 +121,7 @@ class BatchBuilder:
 
     def visits(self, saved: Any = None) -> VisitedRounds:
         """Return the rounds of the rows before batch 0 or the saved window."""
-        return VisitedRounds(self.spec, self.sampler.walks, saved)
+        return VisitedRounds(self.spec, self.sampler.traversals, saved)
 
     def sampled(self, lineage: Lineage, visits: VisitedRounds | None, seeds: BatchSeeds) -> _SampledBatch:
         """Sample a batch's subgraph, as the first step. Runs on any thread.

@@ -50,7 +50,7 @@ class CacheHandle:
         if self._source is None or not self._source.caches or self._sampler.backend.name != "numba":
             return 0
         _, workers = place_among_workers()
-        size, room = bytes_wanted(self._sampler.spec, self._sampler.backend.host_walks), self._source.first.room
+        size, room = bytes_wanted(self._sampler.spec, self._sampler.backend.host_traversals), self._source.first.room
         return size if room is None else min(size, room // workers)
 
     def begin(self, batch: int, rounds: Rounds | None = None) -> None:
@@ -181,10 +181,10 @@ class _Filler(threading.Thread):
         seeds: Seeds,
     ) -> None:
         super().__init__(name="snapdb-cache", daemon=True)
-        spec, walks = sampler.spec, sampler.backend.host_walks
-        self.rows = RowCache(spec, walks)
+        spec, traversals = sampler.spec, sampler.backend.host_traversals
+        self.rows = RowCache(spec, traversals)
         self._source, self._reservation = source, reservation
-        self._visits = partial(expected_accesses, spec, walks, seeds, node_counts, self._check)
+        self._visits = partial(expected_accesses, spec, traversals, seeds, node_counts, self._check)
         self._report_name = f"{reservation.cache.id}-{source.budget.stream()}"
         self._reported: CacheStats | None = None
         self._next_report = 0.0
@@ -246,16 +246,16 @@ class _Filler(threading.Thread):
 
     def _open(self) -> None:
         """Inherit the last stream's rows if they are valid, otherwise choose the rows that save the most reads."""
-        budget, spec, walks = self._source.budget, self.rows.spec, self.rows.walks
+        budget, spec, traversals = self._source.budget, self.rows.spec, self.rows.traversals
         before = cast("RowCache | None", self._reservation.rows)  # streams of this cache left them
         self._reservation = replace(self._reservation, rows=None)
         # SAMPLE USING can override the sampler's fanouts or edge types.
-        serves = before is not None and rows_read(before.spec, before.walks) == rows_read(spec, walks)
+        serves = before is not None and rows_read(before.spec, before.traversals) == rows_read(spec, traversals)
         if before is None or not serves or not self.rows.inherit(before):
             if before is not None:
                 # Return the bytes of the old rows first, so that the new rows fit in the same memory.
                 before, self._reservation = None, budget.renew(self._reservation, self._check)
-            self.rows.build(choose_rows(spec, walks, self._reservation.room, self._visits), self._allocate)
+            self.rows.build(choose_rows(spec, traversals, self._reservation.room, self._visits), self._allocate)
         self._reservation = budget.settle(self._reservation, self.rows.bytes, self._check)
         self._forget()
 

@@ -145,8 +145,8 @@ class FeatureCacheHandle:
                 sharers = self._ranks * workers
                 room = self._room(self._source.first, sharers)
                 await_compiling()  # DataLoader workers can be forked at any time from here on
-                walks = self._sampler.backend.host_walks
-                visits = partial(expected_visits, self._sampler.spec, walks, self._seeds, self._view.node_counts)
+                traversals = self._sampler.backend.host_traversals
+                visits = partial(expected_visits, self._sampler.spec, traversals, self._seeds, self._view.node_counts)
                 use = _Use(self._sampler.spec, self._seeds.ids.size)
                 self._opened = FeatureCache(self._source, sharers, room, self.features, visits, self._threads, use)
                 # The cache's thread refers to the cache, not to this handle, so it ends if the stream is dropped.

@@ -24,7 +24,7 @@ from snapdb.sampling import Ints, NeighborSampler, SamplerInput, Scratch
 from snapdb.sampling.neighbor_pool_cache import CacheReader
 from snapdb.sampling.rounds import Rounds, row_keys, slot_of
 from snapdb.sampling.subgraph import Block, Subgraph
-from snapdb.sampling.walks import Walk
+from snapdb.sampling.traversals import Traversal
 from snapdb.types import EdgeType, SampleSpec
 
 _REPEATS = 5
@@ -128,16 +128,16 @@ class MeteredStream(BatchStream):
         if not self.meter.inputs:
             return {}
         scratch, seconds = self._plain.scratch(), {}
-        whole = self._timed(self._plain, scratch) * self.spec.hops * len(self._plain.walks)
+        whole = self._timed(self._plain, scratch) * self.spec.hops * len(self._plain.traversals)
         if not 0 < whole <= patience:
             return {}
         self._repeats = min(_REPEATS, int(patience / whole))
         before = self._seconds(0, 0, scratch)
         for hop in range(self.spec.hops):
-            for place, walk in enumerate(self._plain.walks):
-                if any(walk.fanout.counts[hop : hop + 1]):
+            for place, traversal in enumerate(self._plain.traversals):
+                if any(traversal.fanout.counts[hop : hop + 1]):
                     until = max(before, self._seconds(hop, place + 1, scratch))
-                    seconds[walk.relation.key, hop] = until - before
+                    seconds[traversal.relation.key, hop] = until - before
                     before = until
         return seconds
 
@@ -188,7 +188,9 @@ class MeteredStream(BatchStream):
     def _seconds(self, hop: int, places: int, scratch: Scratch) -> float:
         """Return the seconds to sample the last batch up to a hop, of which only the first `places` relations count."""
         short = copy.copy(self._plain)
-        short.walks = tuple(_short(walk, hop + (i < places)) for i, walk in enumerate(self._plain.walks))
+        short.traversals = tuple(
+            _short(traversal, hop + (i < places)) for i, traversal in enumerate(self._plain.traversals)
+        )
         return min(self._timed(short, scratch) for _ in range(self._repeats))
 
     def _timed(self, sampler: NeighborSampler, scratch: Scratch) -> float:
@@ -200,12 +202,12 @@ class MeteredStream(BatchStream):
         return time.perf_counter() - started
 
 
-def _short(walk: Any, hops: int) -> Any:
-    """Return the same walk with no draws from hop `hops` on."""
-    if hasattr(walk, "walk"):  # a torch walk wraps a numba walk
-        return replace(walk, walk=_short(walk.walk, hops))
-    counts = tuple(count if hop < hops else 0 for hop, count in enumerate(walk.fanout.counts))
-    return replace(walk, fanout=replace(walk.fanout, counts=counts))
+def _short(traversal: Any, hops: int) -> Any:
+    """Return the same traversal with no draws from hop `hops` on."""
+    if hasattr(traversal, "traversal"):  # a torch traversal wraps a numba traversal
+        return replace(traversal, traversal=_short(traversal.traversal, hops))
+    counts = tuple(count if hop < hops else 0 for hop, count in enumerate(traversal.fanout.counts))
+    return replace(traversal, fanout=replace(traversal.fanout, counts=counts))
 
 
 def _read_from_disk() -> int:
@@ -233,28 +235,28 @@ def _pages_read(sampler: NeighborSampler, subgraph: Subgraph, batch: int, rounds
         rounds: The rounds of the batch's rows under SCOPE VISITED.
     """
     total = 0
-    for walk in sampler.backend.host_walks:
-        rows = walk.arrays.rows
-        missed = np.concatenate([np.empty(0, np.int64), *_missed(sampler, walk, subgraph, batch, rounds)])
+    for traversal in sampler.backend.host_traversals:
+        rows = traversal.arrays.rows
+        missed = np.concatenate([np.empty(0, np.int64), *_missed(sampler, traversal, subgraph, batch, rounds)])
         tail = missed >= rows.indices.size
         total += _pages(rows.indices, missed[~tail]) + _pages(rows.delta.indices, missed[tail] - rows.indices.size)
     return total * mmap.PAGESIZE
 
 
 def _missed(
-    sampler: NeighborSampler, walk: Walk, subgraph: Subgraph, batch: int, rounds: Rounds | None
+    sampler: NeighborSampler, traversal: Traversal, subgraph: Subgraph, batch: int, rounds: Rounds | None
 ) -> Iterator[Int64s]:
     """Yield the positions of the edges that no cached row contains, hop by hop."""
-    spec, cache, relation = sampler.spec, sampler.cache, walk.relation
+    spec, cache, relation = sampler.spec, sampler.cache, traversal.relation
     copies = None if cache is None else cache.copies(relation)
     for hop, blocks in enumerate(subgraph.hops):
         for block in blocks:
             if block.relation != relation:
                 continue
-            nodes, count = subgraph.nodes[relation.expands][block.seed_side], walk.count(hop)
+            nodes, count = subgraph.nodes[relation.expands][block.seed_side], traversal.count(hop)
             missed = np.ones(nodes.size, np.bool_) if copies is None else copies.places[nodes] < 0
             if cache is not None and spec.refresh is not None and count > 0:
-                size = spec.refresh.row_size(walk.fanout, count)
+                size = spec.refresh.row_size(traversal.fanout, count)
                 records = cache.rows(relation, slot_of(spec, hop), size)
                 if records is not None:
                     each = np.empty((nodes.size, BLOCK_FIELDS), np.int64)

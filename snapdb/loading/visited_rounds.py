@@ -21,7 +21,7 @@ from snapdb.arrays import Int32s, Int64s
 from snapdb.errors import InputError
 from snapdb.sampling import Ints, Subgraph
 from snapdb.sampling.rounds import Rounds, slot_of
-from snapdb.sampling.sampler import RelationWalk
+from snapdb.sampling.sampler import RelationTraversal
 from snapdb.types import Relation, SampleSpec
 
 
@@ -54,7 +54,7 @@ class _Window:
 class VisitedRounds:
     """A sampler's windows, which open one after another. Threads share them."""
 
-    def __init__(self, spec: SampleSpec, walks: Sequence[RelationWalk], saved: Any = None) -> None:
+    def __init__(self, spec: SampleSpec, traversals: Sequence[RelationTraversal], saved: Any = None) -> None:
         """Begin with batch 0, or with a saved window.
 
         Raises:
@@ -63,7 +63,7 @@ class VisitedRounds:
         assert spec.refresh is not None
         self.every = spec.refresh.period
         self._blocks = spec.layout == "BLOCKS"
-        self._rows = tuple(_rows(spec, walks))
+        self._rows = tuple(_rows(spec, traversals))
         number, rounds = _unpacked(saved, {rows.name: rows.nodes for rows in self._rows})
         self._windows = {number: _Window(rounds)}
         self._last = number
@@ -198,12 +198,12 @@ def check_any_order(spec: SampleSpec, what: str) -> None:
         )
 
 
-def _rows(spec: SampleSpec, walks: Sequence[RelationWalk]) -> Iterator[_Rows]:
+def _rows(spec: SampleSpec, traversals: Sequence[RelationTraversal]) -> Iterator[_Rows]:
     """Yield the pool rows of each hop. A hop that samples all edges or none has no pool rows."""
-    for walk in walks:
-        for hop, count in enumerate(walk.fanout.counts):
+    for traversal in traversals:
+        for hop, count in enumerate(traversal.fanout.counts):
             if count > 0:
-                yield _Rows(hop, walk.relation, slot_of(spec, hop), walk.adjacency.nodes)
+                yield _Rows(hop, traversal.relation, slot_of(spec, hop), traversal.adjacency.nodes)
 
 
 def _on_host(values: Ints) -> Int64s:

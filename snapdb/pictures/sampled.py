@@ -91,21 +91,23 @@ class _Sampled(NamedTuple):
 
     def parts(self) -> BatchParts:
         """Fetch the features, and return the batch with everything that a drawing needs."""
-        walks, entry, subgraph = self.builder.sampler.walks, self.value.entry, self.subgraph
-        outward = {walk.relation.key: _outward(walk, subgraph) for walk in walks}
+        traversals, entry, subgraph = self.builder.sampler.traversals, self.value.entry, self.subgraph
+        outward = {traversal.relation.key: _outward(traversal, subgraph) for traversal in traversals}
         roots: dict[str, list[tuple[int, int]]] = {}
         for group, local in zip(entry.groups, subgraph.entered, strict=True):
             pairs = zip(host(local).tolist(), group.trees.tolist(), strict=True)
             roots.setdefault(group.type, []).extend(pairs)
         batch: Batch = self.builder.receive(self.builder.send(self.value))
-        return BatchParts(batch, {walk.relation.key: walk.relation for walk in walks}, outward, roots)
+        return BatchParts(
+            batch, {traversal.relation.key: traversal.relation for traversal in traversals}, outward, roots
+        )
 
 
-def _outward(walk: Any, subgraph: Subgraph) -> Bools:
+def _outward(traversal: Any, subgraph: Subgraph) -> Bools:
     """Return [edges] whether each edge is traversed from its source to its destination."""
-    relation, position = walk.relation, host(subgraph.edges[walk.relation].position)
-    if walk.adjacency.outward is not None:
-        return np.asarray(walk.adjacency.outward[position], np.bool_)
+    relation, position = traversal.relation, host(subgraph.edges[traversal.relation].position)
+    if traversal.adjacency.outward is not None:
+        return np.asarray(traversal.adjacency.outward[position], np.bool_)
     return np.full(position.size, relation.direction == "OUT")
 
 

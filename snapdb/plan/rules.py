@@ -72,9 +72,9 @@ def _filter_bounds(plan: CreateSnapshotPlan, edge: EdgeElement, condition: Filte
 @_rule_of(SamplePlan)
 def _prune_types(plan: SamplePlan) -> SamplePlan:
     """Prune the relations that expand no node at any hop. Batches keep empty entries for them."""
-    walked = reached_relations(plan.spec)
-    idle = _prunable_relations(plan.spec) - walked
-    met = seed_types(plan.spec) | {name for relation in walked for name in (relation.expands, relation.reaches)}
+    traversed = reached_relations(plan.spec)
+    idle = _prunable_relations(plan.spec) - traversed
+    met = seed_types(plan.spec) | {name for relation in traversed for name in (relation.expands, relation.reaches)}
     meets = None if met >= {vertex.name for vertex in plan.snapshot.graph.vertices} else frozenset(met)
     return replace(plan, hints=replace(plan.hints, idle=frozenset(idle), meets=meets))
 

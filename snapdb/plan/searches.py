@@ -13,7 +13,7 @@ from snapdb.sql_engine import Names
 from snapdb.types import Column, Snapshot
 from snapdb.types.patterns import Mode, Search
 
-Traversal: TypeAlias = Literal["right", "left", "both"]
+EdgeTraversal: TypeAlias = Literal["right", "left", "both"]
 """From source to destination, in reverse, or each edge in both directions (a self loop once)."""
 
 
@@ -68,7 +68,7 @@ class StepPart:
     """The names of the edge types, one per edge of the chain."""
     nodes: tuple[str, ...]
     """The case-folded names of the vertex types before, between and after the edges."""
-    traversal: Traversal
+    traversal: EdgeTraversal
     """The direction. A chain with a query has its own directions."""
     query: BoundQuery | None
     """A SELECT of the dense ids node0, node1, …, the e_ids edge0, …, the times time0, … and the cost, or None for all

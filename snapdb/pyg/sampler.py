@@ -301,8 +301,8 @@ def _single(graph: PygGraph, drawn: Subgraph) -> SamplerOutput:
 
 def _by_type(graph: PygGraph, drawn: Subgraph) -> HeteroSamplerOutput:
     """Return the output with an entry for each type, even if it is empty."""
-    walks = {tuple(key): relation for key, relation in graph.relations.items()}
-    index = {key: tensor_of(drawn.edges[relation].index) for key, relation in walks.items()}
+    traversals = {tuple(key): relation for key, relation in graph.relations.items()}
+    index = {key: tensor_of(drawn.edges[relation].index) for key, relation in traversals.items()}
     none, hops = torch.empty(0, dtype=torch.int64), len(drawn.hops)
     known = {name: tensor_of(ids) for name, ids in drawn.nodes.items()}
     trees = None
@@ -313,10 +313,10 @@ def _by_type(graph: PygGraph, drawn: Subgraph) -> HeteroSamplerOutput:
         {name: known.get(name, none) for name in graph.node_types},
         {key: ends[0] for key, ends in index.items()},
         {key: ends[1] for key, ends in index.items()},
-        {key: _edge_ids(graph, drawn, relation) for key, relation in walks.items()},
+        {key: _edge_ids(graph, drawn, relation) for key, relation in traversals.items()},
         trees,
         num_sampled_nodes={name: list(drawn.nodes_per_hop.get(name, [0] * (hops + 1))) for name in graph.node_types},
-        num_sampled_edges={key: _per_hop(drawn, relation) for key, relation in walks.items()},
+        num_sampled_edges={key: _per_hop(drawn, relation) for key, relation in traversals.items()},
     )
 
 

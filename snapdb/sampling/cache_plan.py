@@ -15,7 +15,7 @@ from snapdb.kernels.draw.uniform import EVERY
 from snapdb.kernels.neighbor_pool.cache import record_width
 from snapdb.sampling.rounds import RowTable, row_tables, slot_of
 from snapdb.sampling.subgraph import Seeds
-from snapdb.sampling.walks import Walk, damaged
+from snapdb.sampling.traversals import Traversal, damaged
 from snapdb.types import Relation, SampleSpec
 
 Accesses = Mapping[tuple[Relation, int], Float64s]
@@ -37,7 +37,7 @@ class _Hop(NamedTuple):
 
 def expected_accesses(
     spec: SampleSpec,
-    walks: Sequence[Walk],
+    traversals: Sequence[Traversal],
     seeds: Seeds,
     node_counts: Mapping[str, int],
     check: Callable[[], None] = lambda: None,
@@ -51,16 +51,16 @@ def expected_accesses(
         CorruptError: A row extends beyond its arrays.
     """
     return {
-        (walk.relation, hop.number): hop.frontier[walk.relation.expands]
-        for hop in islice(_hops(spec, walks, seeds, node_counts, check), spec.hops)
-        for walk in walks
-        if walk.count(hop.number)
+        (traversal.relation, hop.number): hop.frontier[traversal.relation.expands]
+        for hop in islice(_hops(spec, traversals, seeds, node_counts, check), spec.hops)
+        for traversal in traversals
+        if traversal.count(hop.number)
     }
 
 
 def expected_visits(
     spec: SampleSpec,
-    walks: Sequence[Walk],
+    traversals: Sequence[Traversal],
     seeds: Seeds,
     node_counts: Mapping[str, int],
     check: Callable[[], None] = lambda: None,
@@ -69,12 +69,16 @@ def expected_visits(
 
     The assumptions and errors are those of `expected_accesses`.
     """
-    *_, last = _hops(spec, walks, seeds, node_counts, check)
+    *_, last = _hops(spec, traversals, seeds, node_counts, check)
     return last.met
 
 
 def _hops(
-    spec: SampleSpec, walks: Sequence[Walk], seeds: Seeds, node_counts: Mapping[str, int], check: Callable[[], None]
+    spec: SampleSpec,
+    traversals: Sequence[Traversal],
+    seeds: Seeds,
+    node_counts: Mapping[str, int],
+    check: Callable[[], None],
 ) -> Iterator[_Hop]:
     """Yield the expected state before each hop and after the last one. Each is computed when it is requested."""
     met = new = _entering(spec, seeds, node_counts)
@@ -82,9 +86,9 @@ def _hops(
         frontier = met if spec.layout == "BLOCKS" else new
         yield _Hop(hop, frontier, met)
         reached = {name: np.zeros(count) for name, count in node_counts.items()}
-        for walk in walks:
-            if walk.count(hop):
-                _hand_on(walk, hop, frontier, reached, check)
+        for traversal in traversals:
+            if traversal.count(hop):
+                _hand_on(traversal, hop, frontier, reached, check)
         # If nodes are shared, each is expanded once per batch. If m independent arrivals are expected, the probability
         # of at least one is 1 - exp(-m) (Poisson), and only nodes that are not yet in the batch are new.
         new = reached if spec.disjoint else {name: -np.expm1(-many) * (1 - met[name]) for name, many in reached.items()}
@@ -112,14 +116,18 @@ def _entering(spec: SampleSpec, seeds: Seeds, node_counts: Mapping[str, int]) ->
 
 
 def _hand_on(
-    walk: Walk, hop: int, frontier: Mapping[str, Float64s], reached: Mapping[str, Float64s], check: Callable[[], None]
+    traversal: Traversal,
+    hop: int,
+    frontier: Mapping[str, Float64s],
+    reached: Mapping[str, Float64s],
+    check: Callable[[], None],
 ) -> None:
     """Add the accesses that a relation's frontier propagates to its neighbours."""
-    rows, relation = walk.for_one_pass().arrays.rows, walk.relation
+    rows, relation = traversal.for_one_pass().arrays.rows, traversal.relation
     for low in range(0, rows.nodes, _AT_ONCE):
         check()
         high = min(low + _AT_ONCE, rows.nodes)
-        if not spread(rows, frontier[relation.expands], walk.count(hop), low, high, reached[relation.reaches]):
+        if not spread(rows, frontier[relation.expands], traversal.count(hop), low, high, reached[relation.reaches]):
             raise damaged(relation)
 
 
@@ -162,7 +170,7 @@ class Layout(NamedTuple):
 class Choice(NamedTuple):
     """The nodes for which a cache holds rows of one kind: drawn rows of a table, or whole rows if `table` is None."""
 
-    walk: Walk
+    traversal: Traversal
     table: RowTable | None
     nodes: Int64s
     """[rows] the nodes, ascending."""
@@ -171,38 +179,38 @@ class Choice(NamedTuple):
 
     def only(self, places: slice | Bools) -> Choice:
         """Return the same choice restricted to a subset of its nodes."""
-        return Choice(self.walk, self.table, self.nodes[places], self.lengths[places])
+        return Choice(self.traversal, self.table, self.nodes[places], self.lengths[places])
 
     def layout(self) -> Layout:
         """Return the arrays that hold the chosen rows."""
-        rows, many, table = self.walk.arrays.rows, self.nodes.size, self.table
+        rows, many, table = self.traversal.arrays.rows, self.nodes.size, self.table
         whole, real = np.dtype(np.int64), np.dtype(np.float64)
         # Allocate 1/16 more places than nodes, so that a refreshed snapshot with a few new nodes can inherit the cache.
         nodes, places = _Array((many,), whole), _Array((rows.nodes + rows.nodes // 16,), np.dtype(np.int32))
         if table is None:
             neighbors = _Array((int(self.lengths.sum()),), rows.indices.dtype)
             return Layout(nodes, places, neighbors, _Array((many, 2), whole), _Array((many + 1,), whole))
-        weighted = self.walk.method == PRIORITY
-        records = _Array((many, record_width(table.size, weighted)), record_type(self.walk))
+        weighted = self.traversal.method == PRIORITY
+        records = _Array((many, record_width(table.size, weighted)), record_type(self.traversal))
         return Layout(nodes, places, records, _Array((many if weighted else 0, 2), real), _Array((0,), whole))
 
 
-def record_type(walk: Walk) -> np.dtype[Any]:
+def record_type(traversal: Traversal) -> np.dtype[Any]:
     """Return the dtype of drawn-row records, which must be able to represent edge positions and neighbour ids."""
-    rows = walk.arrays.rows
+    rows = traversal.arrays.rows
     wide = rows.indices.size + rows.delta.indices.size > 2**31 or rows.indices.dtype.itemsize > 4
     return np.dtype(np.int64 if wide else np.int32)
 
 
 def choose_rows(
-    spec: SampleSpec, walks: Sequence[Walk], room: int | None, visits: Callable[[], Accesses]
+    spec: SampleSpec, traversals: Sequence[Traversal], room: int | None, visits: Callable[[], Accesses]
 ) -> tuple[Choice, ...]:
     """Return the rows that a cache of `room` bytes contains, or all rows if `room` is None.
 
     If not all rows fit, rows are chosen by the expected number of edges that batches read from them, per byte. Only in
     this case is `visits` called to compute the expected accesses.
     """
-    choices = [choice for choice in (*_drawn(spec, walks), *_whole(spec, walks)) if choice.nodes.size]
+    choices = [choice for choice in (*_drawn(spec, traversals), *_whole(spec, traversals)) if choice.nodes.size]
     # Expected accesses cost passes over the topology, and are needed only if a cache is too small for all rows.
     if room is None or _bytes(choices) <= room:
         return tuple(choices)
@@ -210,63 +218,63 @@ def choose_rows(
     return _best([(choice, _worth(spec, choice, known)) for choice in choices], room)
 
 
-def bytes_wanted(spec: SampleSpec, walks: Sequence[Walk]) -> int:
+def bytes_wanted(spec: SampleSpec, traversals: Sequence[Traversal]) -> int:
     """Return the size in bytes of a cache that contains all rows."""
-    return _bytes([*_drawn(spec, walks), *_whole(spec, walks)])
+    return _bytes([*_drawn(spec, traversals), *_whole(spec, traversals)])
 
 
 def _bytes(choices: Sequence[Choice]) -> int:
     return sum(choice.layout().bytes for choice in choices)
 
 
-def _drawn(spec: SampleSpec, walks: Sequence[Walk]) -> Iterator[Choice]:
+def _drawn(spec: SampleSpec, traversals: Sequence[Traversal]) -> Iterator[Choice]:
     """Yield the drawn rows, table by table."""
-    for table in row_tables(spec, walks):
+    for table in row_tables(spec, traversals):
         # Nodes of smaller degree have no pool row: their edges are drawn from the whole row.
-        nodes = np.flatnonzero(table.walk.adjacency.degrees() > aliased(spec, table.size))
-        yield Choice(table.walk, table, nodes, np.full(nodes.size, table.size, np.int64))
+        nodes = np.flatnonzero(table.traversal.adjacency.degrees() > aliased(spec, table.size))
+        yield Choice(table.traversal, table, nodes, np.full(nodes.size, table.size, np.int64))
 
 
-def _whole(spec: SampleSpec, walks: Sequence[Walk]) -> Iterator[Choice]:
+def _whole(spec: SampleSpec, traversals: Sequence[Traversal]) -> Iterator[Choice]:
     """Yield the rows that batches read whole: all rows if there is no refresh, otherwise the rows with few edges."""
-    for walk in walks:
-        degrees = walk.adjacency.degrees()
-        nodes = np.flatnonzero((degrees > 0) & (degrees <= _longest_whole(spec, walk)))
-        yield Choice(walk, None, nodes, lengths_of(walk)[nodes])
+    for traversal in traversals:
+        degrees = traversal.adjacency.degrees()
+        nodes = np.flatnonzero((degrees > 0) & (degrees <= _longest_whole(spec, traversal)))
+        yield Choice(traversal, None, nodes, lengths_of(traversal)[nodes])
 
 
-def rows_read(spec: SampleSpec, walks: Sequence[Walk]) -> frozenset[tuple[object, ...]]:
+def rows_read(spec: SampleSpec, traversals: Sequence[Traversal]) -> frozenset[tuple[object, ...]]:
     """Return the kinds of rows that a sampler reads from any snapshot.
 
     Caches with the same kinds can inherit each other's rows.
     """
-    drawn = {(table.walk.relation, table.slot, table.size) for table in row_tables(spec, walks)}
-    return frozenset(drawn | {(walk.relation, _longest_whole(spec, walk)) for walk in walks})
+    drawn = {(table.traversal.relation, table.slot, table.size) for table in row_tables(spec, traversals)}
+    return frozenset(drawn | {(traversal.relation, _longest_whole(spec, traversal)) for traversal in traversals})
 
 
-def lengths_of(walk: Walk) -> Int64s:
+def lengths_of(traversal: Traversal) -> Int64s:
     """Return [nodes], the number of positions in each whole row.
 
     Raises:
         CorruptError: A row extends beyond its arrays.
     """
-    lengths = np.empty(walk.arrays.rows.nodes, np.int64)
-    if not row_lengths(walk.arrays.rows, True, lengths):
-        raise damaged(walk.relation)
+    lengths = np.empty(traversal.arrays.rows.nodes, np.int64)
+    if not row_lengths(traversal.arrays.rows, True, lengths):
+        raise damaged(traversal.relation)
     return lengths
 
 
-def _longest_whole(spec: SampleSpec, walk: Walk) -> int:
+def _longest_whole(spec: SampleSpec, traversal: Traversal) -> int:
     """Return the largest degree of nodes whose whole row is read at any hop."""
-    return max((_read_whole(spec, walk, hop) for hop in range(spec.hops)), default=0)
+    return max((_read_whole(spec, traversal, hop) for hop in range(spec.hops)), default=0)
 
 
-def _read_whole(spec: SampleSpec, walk: Walk, hop: int) -> int:
+def _read_whole(spec: SampleSpec, traversal: Traversal, hop: int) -> int:
     """Return the largest degree of nodes whose whole row is read at a hop."""
-    count = walk.count(hop)
+    count = traversal.count(hop)
     if count in (0, EVERY) or spec.refresh is None:
         return EVERY if count else 0
-    return aliased(spec, spec.refresh.row_size(walk.fanout, count))
+    return aliased(spec, spec.refresh.row_size(traversal.fanout, count))
 
 
 def aliased(spec: SampleSpec, size: int) -> int:
@@ -279,27 +287,27 @@ def _worth(spec: SampleSpec, choice: Choice, visits: Accesses) -> Float64s:
     """Return [rows], the expected number of edges that a batch reads from each row."""
     reads = np.zeros(choice.nodes.size)
     for hop in range(spec.hops):
-        if choice.walk.count(hop):
-            reads += visits[choice.walk.relation, hop][choice.nodes] * edges_read(spec, choice, hop)
+        if choice.traversal.count(hop):
+            reads += visits[choice.traversal.relation, hop][choice.nodes] * edges_read(spec, choice, hop)
     return reads
 
 
 def edges_read(spec: SampleSpec, choice: Choice, hop: int) -> Int64s:
     """Return [rows], the number of edges that a hop reads from each row per access."""
-    count = choice.walk.count(hop)
+    count = choice.traversal.count(hop)
     if choice.table is None:
-        degrees = choice.walk.adjacency.degrees()[choice.nodes]
-        return np.minimum(degrees, count) * (degrees <= _read_whole(spec, choice.walk, hop))
+        degrees = choice.traversal.adjacency.degrees()[choice.nodes]
+        return np.minimum(degrees, count) * (degrees <= _read_whole(spec, choice.traversal, hop))
     kept = spec.refresh.kept(count) if spec.refresh is not None and draws_from(spec, choice.table, hop) else 0
     return np.full(choice.nodes.size, kept)
 
 
 def draws_from(spec: SampleSpec, table: RowTable, hop: int) -> bool:
     """Return whether a hop draws from the rows of a table."""
-    count = table.walk.count(hop)
+    count = table.traversal.count(hop)
     if spec.refresh is None or count in (0, EVERY):
         return False
-    return (slot_of(spec, hop), spec.refresh.row_size(table.walk.fanout, count)) == (table.slot, table.size)
+    return (slot_of(spec, hop), spec.refresh.row_size(table.traversal.fanout, count)) == (table.slot, table.size)
 
 
 def _best(valued: list[tuple[Choice, Float64s]], room: int) -> tuple[Choice, ...]:

@@ -10,7 +10,7 @@ from snapdb.kernels.adjacency.rows import mark_changed
 from snapdb.kernels.neighbor_pool.cache import TAG, CachedRows, RowCopies
 from snapdb.sampling.cache_plan import ALIGNMENT, Choice, Layout, aliased, lengths_of, record_type
 from snapdb.sampling.rounds import RowTable
-from snapdb.sampling.walks import Walk, damaged
+from snapdb.sampling.traversals import Traversal, damaged
 from snapdb.storage.array_files import same_values
 from snapdb.types import SampleSpec
 
@@ -25,7 +25,7 @@ _LOST = 8
 class HeldRows:
     """The arrays of cached rows: row i belongs to nodes[i]."""
 
-    walk: Walk
+    traversal: Traversal
     """The relation in the snapshot from which the rows were read."""
     table: RowTable | None
     """The table that rows are drawn from, or None for whole rows."""
@@ -72,7 +72,7 @@ class HeldRows:
         tags: Array = self.rows[:, TAG]
         return tags
 
-    def moved(self, walk: Walk, spec: SampleSpec) -> "HeldRows | None":
+    def moved(self, traversal: Traversal, spec: SampleSpec) -> "HeldRows | None":
         """Return these rows for the same relation of another snapshot. Rows that differ there are marked for refill.
 
         Returns None if no row or too few rows are still valid. No thread may be reading the rows.
@@ -80,17 +80,17 @@ class HeldRows:
         Raises:
             CorruptError: A row extends beyond its arrays.
         """
-        before, after = self.walk.arrays.rows, walk.arrays.rows
+        before, after = self.traversal.arrays.rows, traversal.arrays.rows
         # Cached positions remain valid only over the same base, and `places` must have an entry for each node.
-        if not _same_base(self, walk) or not before.nodes <= after.nodes <= self.places.size:
+        if not _same_base(self, traversal) or not before.nodes <= after.nodes <= self.places.size:
             return None
         # The delta grew beyond the positions that these records can store.
-        if self.table is not None and self.rows.dtype != record_type(walk):
+        if self.table is not None and self.rows.dtype != record_type(traversal):
             return None
-        changed = _changed(self, walk)
+        changed = _changed(self, traversal)
         if self.table is None:
-            return _moved_whole(self, walk, changed)
-        return _moved_drawn(self, self.table, walk, aliased(spec, self.table.size), changed)
+            return _moved_whole(self, traversal, changed)
+        return _moved_drawn(self, self.table, traversal, aliased(spec, self.table.size), changed)
 
 
 def hold(choices: Iterable[Choice], allocate: Callable[[int], UInt8s]) -> tuple[HeldRows, ...]:
@@ -118,57 +118,59 @@ def _held(choice: Choice, layout: Layout, memory: UInt8s) -> HeldRows:
     else:
         # Records of drawn rows have fixed places. The place of a whole row is published once the row has been copied.
         places[nodes] = np.arange(nodes.size)
-    return HeldRows(choice.walk, choice.table, nodes, places, rows, facts, starts, ((0, nodes.size),))
+    return HeldRows(choice.traversal, choice.table, nodes, places, rows, facts, starts, ((0, nodes.size),))
 
 
-def _changed(held: HeldRows, walk: Walk) -> Bools:
+def _changed(held: HeldRows, traversal: Traversal) -> Bools:
     """Return a [rows] mask of the nodes whose edges or edge positions differ in the new snapshot."""
-    before, after, same_delta = held.walk.arrays.rows, walk.arrays.rows, _same_delta(held, walk)
+    before, after, same_delta = held.traversal.arrays.rows, traversal.arrays.rows, _same_delta(held, traversal)
     changed = np.zeros(held.nodes.size, np.bool_)
     parts = ((before.degrees, after.degrees), (before.live.words, after.live.words))
     # Comparing the arrays costs less than locating every row, and they are often the same file.
     if same_delta and before.nodes == after.nodes and all(same_values(*pair) for pair in parts):
         return changed  # the same snapshot
     if not mark_changed(before, after, same_delta, held.nodes, changed):
-        raise damaged(walk.relation)
+        raise damaged(traversal.relation)
     return changed
 
 
-def _moved_whole(held: HeldRows, walk: Walk, changed: Bools) -> HeldRows | None:
+def _moved_whole(held: HeldRows, traversal: Traversal, changed: Bools) -> HeldRows | None:
     """Mark changed whole rows of the same length for copying. Rows of a different length do not fit and are dropped."""
     held.places[held.nodes[changed]] = -1
     there, lengths = held.places[held.nodes] >= 0, np.diff(held.starts)
-    lost = ~there & (lengths_of(walk)[held.nodes] != lengths)
+    lost = ~there & (lengths_of(traversal)[held.nodes] != lengths)
     if lost.sum() * _LOST > lost.size:
         return None
     filled, edges = int(there.sum()), int(lengths[there].sum())
-    return replace(held, walk=walk, spans=_spans(~(there | lost)), filled=filled, edges=edges)
+    return replace(held, traversal=traversal, spans=_spans(~(there | lost)), filled=filled, edges=edges)
 
 
-def _moved_drawn(held: HeldRows, table: RowTable, walk: Walk, few: int, changed: Bools) -> HeldRows | None:
+def _moved_drawn(held: HeldRows, table: RowTable, traversal: Traversal, few: int, changed: Bools) -> HeldRows | None:
     """Mark changed drawn rows for redrawing. Nodes that now have few edges lose their row."""
-    lost = walk.adjacency.degrees()[held.nodes] <= few
+    lost = traversal.adjacency.degrees()[held.nodes] <= few
     if lost.sum() * _LOST > lost.size:
         return None
     held.tags[changed] = 0
     held.places[held.nodes] = np.where(lost, -1, np.arange(lost.size))
     filled = int(np.count_nonzero(held.tags[~lost]))
-    table = table._replace(walk=walk)
-    return replace(held, walk=walk, table=table, spans=_spans(~lost), filled=filled, edges=filled * table.size)
+    table = table._replace(traversal=traversal)
+    return replace(
+        held, traversal=traversal, table=table, spans=_spans(~lost), filled=filled, edges=filled * table.size
+    )
 
 
-def _same_base(held: HeldRows, walk: Walk) -> bool:
+def _same_base(held: HeldRows, traversal: Traversal) -> bool:
     """Return whether positions in the base still refer to the same edges and, if weights matter, the same weights."""
-    one, other = held.walk.arrays, walk.arrays
+    one, other = held.traversal.arrays, traversal.arrays
     pairs = [(one.rows.indptr, other.rows.indptr), (one.rows.indices, other.rows.indices)]
     if held.weighed:
         pairs += [(one.ids.base, other.ids.base), (one.weights.base, other.weights.base)]
     return all(same_values(*pair) for pair in pairs)
 
 
-def _same_delta(held: HeldRows, walk: Walk) -> bool:
+def _same_delta(held: HeldRows, traversal: Traversal) -> bool:
     """Return whether positions in the delta still refer to the same edges and, if weights matter, the same weights."""
-    one, other = held.walk.arrays, walk.arrays
+    one, other = held.traversal.arrays, traversal.arrays
     pairs = [(one.rows.delta.indptr, other.rows.delta.indptr), (one.rows.delta.indices, other.rows.delta.indices)]
     if held.weighed:
         pairs += [(one.ids.delta, other.ids.delta), (one.weights.delta, other.weights.delta)]

@@ -21,7 +21,7 @@ from snapdb.sampling.cache_plan import Choice
 from snapdb.sampling.held_rows import HeldRows, Span, hold
 from snapdb.sampling.rounds import Rounds, RowTable, ahead, begun, row_keys
 from snapdb.sampling.scratch import Draft
-from snapdb.sampling.walks import Walk, damaged
+from snapdb.sampling.traversals import Traversal, damaged
 from snapdb.types import CacheStats, Relation, SampleSpec
 
 NO_RECORDS = CachedRows(np.empty(0, np.int32), np.empty((0, 0), np.int32), np.empty((0, 2)))
@@ -72,20 +72,22 @@ def fill_rows(
     Raises:
         CorruptError: A row extends beyond its arrays.
     """
-    rows, edges, walk, size = 0, 0, table.walk, table.size
-    rule = PoolRule(walk.method, size, size, size, table.above, table.few, walk.skips_zeros, _ZERO, _ZERO)
-    pool = NeighborPool(keys, rule, cached, no_copies(walk.arrays.rows.indices.dtype))
-    scored = walk.arrays if walk.method == PRIORITY else None
+    rows, edges, traversal, size = 0, 0, table.traversal, table.size
+    rule = PoolRule(traversal.method, size, size, size, table.above, table.few, traversal.skips_zeros, _ZERO, _ZERO)
+    pool = NeighborPool(keys, rule, cached, no_copies(traversal.arrays.rows.indices.dtype))
+    scored = traversal.arrays if traversal.method == PRIORITY else None
     while low < high:
-        low, drawn, read, longest = filling.fill_rows(walk.arrays.rows, scored, pool, nodes, low, high, draft.arrays)
+        low, drawn, read, longest = filling.fill_rows(
+            traversal.arrays.rows, scored, pool, nodes, low, high, draft.arrays
+        )
         if low < 0:
-            raise damaged(walk.relation)
+            raise damaged(traversal.relation)
         rows, edges = rows + int(drawn), edges + int(read)
         draft.reserve(0, int(longest))
     return _Filled(rows, edges)
 
 
-def fill_copies(walk: Walk, nodes: Int64s, starts: Int64s, low: int, high: int, copies: RowCopies) -> int:
+def fill_copies(traversal: Traversal, nodes: Int64s, starts: Int64s, low: int, high: int, copies: RowCopies) -> int:
     """Copy the rows low ≤ i < high to their starts and return the number of edges.
 
     Row i belongs to nodes[i], and has the length that `lengths_of` returns. Batches may read at the same time.
@@ -93,9 +95,9 @@ def fill_copies(walk: Walk, nodes: Int64s, starts: Int64s, low: int, high: int, 
     Raises:
         CorruptError: A row extends beyond its arrays, or does not fit.
     """
-    edges = filling.fill_copies(walk.arrays.rows, nodes, starts, low, high, copies)
+    edges = filling.fill_copies(traversal.arrays.rows, nodes, starts, low, high, copies)
     if edges < 0:
-        raise damaged(walk.relation)
+        raise damaged(traversal.relation)
     return int(edges)
 
 
@@ -110,8 +112,8 @@ _LOOKED_AT = 2048
 class RowCache:
     """The cache of one sampler's rows. It is empty until `build` or `inherit` is called."""
 
-    def __init__(self, spec: SampleSpec, walks: Sequence[Walk]) -> None:
-        self.spec, self.walks = spec, tuple(walks)
+    def __init__(self, spec: SampleSpec, traversals: Sequence[Traversal]) -> None:
+        self.spec, self.traversals = spec, tuple(traversals)
         self.bytes = 0
         self._held: tuple[HeldRows, ...] = ()
         self._rows: dict[tuple[Relation, int, int], CachedRows] = {}
@@ -144,13 +146,13 @@ class RowCache:
         Raises:
             CorruptError: A row extends beyond its arrays.
         """
-        walks = {walk.relation: walk for walk in self.walks}
+        traversals = {traversal.relation: traversal for traversal in self.traversals}
         held = []
         if _keyed(self.spec) != _keyed(before.spec):
             return False
         for rows in before._held:
-            walk = walks.get(rows.walk.relation)
-            kept = None if walk is None else rows.moved(walk, self.spec)
+            traversal = traversals.get(rows.traversal.relation)
+            kept = None if traversal is None else rows.moved(traversal, self.spec)
             if kept is None:
                 return False
             held.append(kept)
@@ -162,7 +164,7 @@ class RowCache:
 
         No thread may be reading it.
         """
-        other = RowCache(replace(self.spec, generation=generation), self.walks)
+        other = RowCache(replace(self.spec, generation=generation), self.traversals)
         for rows in self._held:
             if rows.table is not None:
                 rows.tags[:] = 0
@@ -204,7 +206,7 @@ class RowCache:
         assert refresh is not None
         # The pass reads most pages of the files in order, so readahead helps, unlike for random access.
         if not refresh.visited or rows.filled == 0:
-            table = table._replace(walk=table.walk.for_one_pass())
+            table = table._replace(traversal=table.traversal.for_one_pass())
         for low, high in _steps(rows.spans, _ROWS):
             check()
             keys = self._keys(table, ahead(refresh, now()), rounds())
@@ -213,14 +215,14 @@ class RowCache:
             rows.filled += high - low - before
             rows.edges = rows.filled * table.size
             self._drawn += done.rows
-            self._read += done.edges * table.walk.arrays.rows.indices.itemsize
+            self._read += done.edges * table.traversal.arrays.rows.indices.itemsize
 
     def _copy(self, rows: HeldRows, check: Callable[[], None]) -> None:
         """Copy the whole rows that are still missing."""
-        walk, spans = rows.walk.for_one_pass() if rows.spans else rows.walk, rows.spans
+        traversal, spans = rows.traversal.for_one_pass() if rows.spans else rows.traversal, rows.spans
         for low, high in _steps(spans, max(1, _EDGES * rows.nodes.size // max(1, rows.rows.size))):
             check()
-            read = fill_copies(walk, rows.nodes, rows.starts, low, high, rows.whole)
+            read = fill_copies(traversal, rows.nodes, rows.starts, low, high, rows.whole)
             # Record progress after each step, so that an interrupted pass can resume where it stopped.
             rows.spans = tuple((max(high, first), last) for first, last in spans if last > high)
             rows.filled += high - low
@@ -231,7 +233,7 @@ class RowCache:
         """Return the cache's size, fill level and usage so far, as of a batch."""
         with self._guard:
             hits, misses, kept, read = self._counts.tolist()
-        item = max((walk.arrays.rows.indices.itemsize for walk in self.walks), default=0)
+        item = max((traversal.arrays.rows.indices.itemsize for traversal in self.traversals), default=0)
         return CacheStats(
             bytes=self.bytes,
             rows=sum(rows.nodes.size for rows in self._held),
@@ -273,15 +275,15 @@ class RowCache:
     def _keys(self, table: RowTable, batch: int, rounds: Rounds | None = None) -> RowKeys:
         """Return the keys of a table's rows in a batch."""
         hop = 0 if table.slot == EVERY_HOP else table.slot
-        return row_keys(self.spec, table.walk.relation, hop, batch, rounds)
+        return row_keys(self.spec, table.traversal.relation, hop, batch, rounds)
 
     def _hold(self, held: tuple[HeldRows, ...]) -> None:
         """Replace the arrays, and the lookup tables of their views."""
         self._held = held
         self.bytes = sum(rows.bytes for rows in held)
-        self._copies = {rows.walk.relation: rows.whole for rows in held if rows.table is None}
+        self._copies = {rows.traversal.relation: rows.whole for rows in held if rows.table is None}
         tables = [(rows.table, rows.drawn) for rows in held if rows.table is not None]
-        self._rows = {(table.walk.relation, table.slot, table.size): drawn for table, drawn in tables}
+        self._rows = {(table.traversal.relation, table.slot, table.size): drawn for table, drawn in tables}
 
 
 def _keyed(spec: SampleSpec) -> tuple[object, ...]:

@@ -28,7 +28,7 @@ from snapdb.sampling.rounds import Rounds, RowTable, row_keys, slot_of
 from snapdb.sampling.sampler import SampleRequest
 from snapdb.sampling.scratch import NodeMap, Scratch
 from snapdb.sampling.subgraph import Edges, SeedGroup
-from snapdb.sampling.walks import NO_PAIRS, Walk, damaged, open_walks, time_bounds
+from snapdb.sampling.traversals import NO_PAIRS, Traversal, damaged, open_traversals, time_bounds
 from snapdb.types import Backend, Relation, SampleSpec
 
 _NO_STAMPS = np.empty(0, np.int32)
@@ -43,7 +43,7 @@ class NumbaBackend:
 
     def __init__(self, view: GraphView, spec: SampleSpec) -> None:
         """Open the relations. Raises the same errors as `open_sampler`."""
-        self.walks = self.host_walks = open_walks(view, spec)
+        self.traversals = self.host_traversals = open_traversals(view, spec)
         self._disjoint, self._weighted = spec.disjoint, spec.drawing.method == "PRIORITY"
 
     def scratch(self, node_counts: Mapping[str, int]) -> Scratch:
@@ -53,23 +53,25 @@ class NumbaBackend:
         """
         return Scratch(node_counts, disjoint=self._disjoint, weighted=self._weighted)
 
-    def begin(self, batch: SampleRequest, walks: Sequence[Any], scratch: Scratch) -> _NumbaSubgraph:
+    def begin(self, batch: SampleRequest, traversals: Sequence[Any], scratch: Scratch) -> _NumbaSubgraph:
         """Return an empty subgraph in a thread's scratch memory, to which seeds and hops are added."""
         scratch.start()
-        return _NumbaSubgraph(batch, walks, scratch)
+        return _NumbaSubgraph(batch, traversals, scratch)
 
 
 class _NumbaSubgraph:
     """The subgraph of one batch in a thread's scratch memory."""
 
-    def __init__(self, batch: SampleRequest, walks: Sequence[Walk], scratch: Scratch) -> None:
+    def __init__(self, batch: SampleRequest, traversals: Sequence[Traversal], scratch: Scratch) -> None:
         spec, entry = batch.spec, batch.entry
-        self._batch, self._walks, self._scratch = batch, walks, scratch
+        self._batch, self._traversals, self._scratch = batch, traversals, scratch
         weighted = spec.drawing.method == "PRIORITY"
         self._ids = np.dtype(spec.ids)
-        self._edges = {walk.relation: _no_edges(walk, self._ids, weighted) for walk in walks}
+        self._edges = {traversal.relation: _no_edges(traversal, self._ids, weighted) for traversal in traversals}
         bounds = time_bounds(entry, spec.temporal)
-        self._eligible = [Eligibility(bounds, walk.excluded_pairs(entry.excluded, spec.temporal)) for walk in walks]
+        self._eligible = [
+            Eligibility(bounds, traversal.excluded_pairs(entry.excluded, spec.temporal)) for traversal in traversals
+        ]
 
     def enter(self, group: SeedGroup, *, each: bool) -> Int64s:
         nodes = self._scratch.nodes[group.type]
@@ -79,9 +81,9 @@ class _NumbaSubgraph:
         return nodes.enter(group.ids, group.trees)
 
     def expand(self, place: int, hop: int, low: int, high: int) -> None:
-        batch, walk, eligible = self._batch, self._walks[place], self._eligible[place]
-        drawn = _Hop(batch.spec, walk, batch.number, hop, low, high, eligible, batch.rounds, batch.cache)
-        self._edges[walk.relation] = _expand(drawn, self._scratch, self._edges[walk.relation])
+        batch, traversal, eligible = self._batch, self._traversals[place], self._eligible[place]
+        drawn = _Hop(batch.spec, traversal, batch.number, hop, low, high, eligible, batch.rounds, batch.cache)
+        self._edges[traversal.relation] = _expand(drawn, self._scratch, self._edges[traversal.relation])
 
     def node_counts(self) -> dict[str, int]:
         return self._scratch.counts()
@@ -112,7 +114,7 @@ class _Hop:
     """The nodes that one hop expands over one relation, and the rule and keys of its draws."""
 
     spec: SampleSpec
-    walk: Walk
+    traversal: Traversal
     batch: int
     """The global batch number."""
     number: int
@@ -126,7 +128,7 @@ class _Hop:
 
     @property
     def fanout(self) -> int:
-        return self.walk.count(self.number)
+        return self.traversal.count(self.number)
 
     @property
     def pooled(self) -> bool:
@@ -137,7 +139,7 @@ class _Hop:
     def unlimited(self) -> bool:
         """Whether all edges of a node are eligible and equally likely."""
         limits = self.eligible.bounds.high.size + self.eligible.excluded.neighbor.size
-        return self.walk.method == FLOYD and limits == 0
+        return self.traversal.method == FLOYD and limits == 0
 
     @property
     def parts(self) -> tuple[int, int, int, int]:
@@ -145,29 +147,29 @@ class _Hop:
         # With `reuse_hops`, a node's key does not contain the hop, so that the node draws the same edges wherever it
         # appears in the batch.
         number = EVERY_HOP if self.spec.reuse_hops else self.number
-        return self.spec.seed, self.batch, number, self.walk.relation.hash
+        return self.spec.seed, self.batch, number, self.traversal.relation.hash
 
     @property
     def skips_zeros(self) -> bool:
         """Whether edges of weight 0 are excluded. If all edges are taken, edges of weight 0 are included."""
-        return self.walk.skips_zeros and self.fanout != EVERY
+        return self.traversal.skips_zeros and self.fanout != EVERY
 
     def copies(self) -> RowCopies:
         """Return the whole rows that a cache holds, if any."""
-        copies = None if self.cache is None else self.cache.copies(self.walk.relation)
-        return no_copies(self.walk.arrays.rows.indices.dtype) if copies is None else copies
+        copies = None if self.cache is None else self.cache.copies(self.traversal.relation)
+        return no_copies(self.traversal.arrays.rows.indices.dtype) if copies is None else copies
 
     def pool(self) -> NeighborPool:
         """Return the keys, rule and cached rows of the neighbor pool. Under FBL, it contains only whole rows."""
-        refresh, fanout, relation = self.spec.refresh, self.fanout, self.walk.relation
+        refresh, fanout, relation = self.spec.refresh, self.fanout, self.traversal.relation
         picks = pick_prefix(*self.parts), fresh_prefix(*self.parts)
         if refresh is None or not self.pooled:
-            rule = PoolRule(self.walk.method, fanout, fanout, 0, EVERY, EVERY, self.skips_zeros, *picks)
+            rule = PoolRule(self.traversal.method, fanout, fanout, 0, EVERY, EVERY, self.skips_zeros, *picks)
             return NeighborPool(NO_KEYS, rule, NO_RECORDS, self.copies())
-        size, slot = refresh.row_size(self.walk.fanout, fanout), slot_of(self.spec, self.number)
-        few = RowTable(self.walk, slot, size, refresh.above).few
+        size, slot = refresh.row_size(self.traversal.fanout, fanout), slot_of(self.spec, self.number)
+        few = RowTable(self.traversal, slot, size, refresh.above).few
         rule = PoolRule(
-            self.walk.method, fanout, refresh.kept(fanout), size, refresh.above, few, self.skips_zeros, *picks
+            self.traversal.method, fanout, refresh.kept(fanout), size, refresh.above, few, self.skips_zeros, *picks
         )
         rows = None if self.cache is None else self.cache.rows(relation, slot, size)
         keys = row_keys(self.spec, relation, self.number, self.batch, self.rounds)
@@ -175,21 +177,21 @@ class _Hop:
 
     def rule(self) -> DrawRule:
         """Return the rule for draws that are resampled in every batch."""
-        ranked = self.fanout if self.walk.method > LAST else EVERY
-        return DrawRule(self.walk.method, self.fanout, self.skips_zeros, 0 if self.skips_zeros else ranked)
+        ranked = self.fanout if self.traversal.method > LAST else EVERY
+        return DrawRule(self.traversal.method, self.fanout, self.skips_zeros, 0 if self.skips_zeros else ranked)
 
     def keys(self) -> DrawKeys:
         """Return the keys of all draws of the hop."""
         seed, batch, number, kind = self.parts
         pick, none = pick_prefix(*self.parts), np.uint64(0)
-        if self.walk.method == LABOR:
+        if self.traversal.method == LABOR:
             return DrawKeys(pick, *labor_keys(seed, batch, number, kind, self.spec.drawing.dependent))
         return DrawKeys(pick, hash_prefix(seed, batch, number, kind), none, none, none)
 
 
-def _no_edges(walk: Walk, ids: np.dtype[Any], weighted: bool) -> Edges:
+def _no_edges(traversal: Traversal, ids: np.dtype[Any], weighted: bool) -> Edges:
     """Return the empty edges before the first hop. `weighted` specifies whether edges have Horvitz-Thompson weights."""
-    rows, weights = walk.arrays.rows, np.empty(0, np.float64) if weighted else None
+    rows, weights = traversal.arrays.rows, np.empty(0, np.float64) if weighted else None
     # There are more positions than nodes, so they may need int64 even if ids are int32.
     fits = rows.indices.size + rows.delta.indices.size <= np.iinfo(ids).max
     return Edges(np.empty((2, 0), ids), np.empty(0, ids if fits else np.int64), weights)
@@ -201,13 +203,13 @@ def _expand(hop: _Hop, scratch: Scratch, before: Edges) -> Edges:
     Chooses the kernel: `sample_uniform` for plain uniform draws, which relabels while it draws. Otherwise, the edges
     are drawn from the pool, or by the method's rule, and then relabelled.
     """
-    relation, cached = hop.walk.relation, hop.copies().places.size > 0
+    relation, cached = hop.traversal.relation, hop.copies().places.size > 0
     frontier, reached = scratch.nodes[relation.expands], scratch.nodes[relation.reaches]
     # The common case has a separate kernel, which needs no draft of the hop and relabels neighbours while they are in
     # the CPU cache.
     if isinstance(frontier, NodeMap) and not _touches(hop, frontier):
         hop = replace(hop, eligible=hop.eligible._replace(excluded=NO_PAIRS))
-        if hop.walk.is_direct(hop.fanout) and not hop.pooled and not cached:
+        if hop.traversal.is_direct(hop.fanout) and not hop.pooled and not cached:
             assert isinstance(reached, NodeMap)
             return _expand_directly(hop, scratch, reached, before)
     at_once = hop.unlimited and (hop.pooled or cached)
@@ -231,7 +233,7 @@ def _expand(hop: _Hop, scratch: Scratch, before: Edges) -> Edges:
 
 def _load(hop: _Hop, scratch: Scratch, edges: Edges, old: int) -> None:
     """Write the neighbour ids of the edges from index `old` on."""
-    rows, relation, copies = hop.walk.arrays.rows, hop.walk.relation, hop.copies()
+    rows, relation, copies = hop.traversal.arrays.rows, hop.traversal.relation, hop.copies()
     node_count = scratch.nodes[relation.reaches].node_count
     positions, neighbors, row_nodes = edges.position[old:], edges.index[0, old:], edges.index[1, old:]
     if copies.places.size == 0:
@@ -252,8 +254,8 @@ def _draw_unlimited(hop: _Hop, scratch: Scratch) -> int:
 
     Neighbours are relabelled to local ids, unless trees are disjoint.
     """
-    walk, pool = hop.walk, hop.pool()
-    frontier, reached = scratch.nodes[walk.relation.expands], scratch.nodes[walk.relation.reaches]
+    traversal, pool = hop.traversal, hop.pool()
+    frontier, reached = scratch.nodes[traversal.relation.expands], scratch.nodes[traversal.relation.reaches]
     local = LocalIds(reached.nodes, _NO_STAMPS, 0, reached.node_count)
     if isinstance(reached, NodeMap):
         reached.reserve((hop.high - hop.low) * min(hop.fanout, reached.node_count))
@@ -262,59 +264,59 @@ def _draw_unlimited(hop: _Hop, scratch: Scratch) -> int:
     at, edges = hop.low, 0
     while at < hop.high:
         at, edges, reached.count, room = draw_unlimited(
-            walk.arrays.rows, pool, frontier.nodes, at, hop.high, local, reached.count, scratch.draft.arrays, edges
+            traversal.arrays.rows, pool, frontier.nodes, at, hop.high, local, reached.count, scratch.draft.arrays, edges
         )
         if at < 0:
-            raise damaged(walk.relation)
+            raise damaged(traversal.relation)
         scratch.draft.reserve(int(room), 0)
     return edges
 
 
 def _draw_limited(hop: _Hop, scratch: Scratch) -> int:
     """Draw from pool rows under bounds or weights into the scratch's draft and return the number of edges."""
-    walk, pool, frontier = hop.walk, hop.pool(), scratch.nodes[hop.walk.relation.expands].frontier
-    limit = scratch.nodes[walk.relation.reaches].node_count
+    traversal, pool, frontier = hop.traversal, hop.pool(), scratch.nodes[hop.traversal.relation.expands].frontier
+    limit = scratch.nodes[traversal.relation.reaches].node_count
     at, edges = hop.low, 0
     while at < hop.high:
         at, edges, room, longest = draw_limited(
-            walk.arrays, hop.eligible, pool, frontier, at, hop.high, limit, scratch.draft.arrays, edges
+            traversal.arrays, hop.eligible, pool, frontier, at, hop.high, limit, scratch.draft.arrays, edges
         )
         if at < 0:
-            raise damaged(walk.relation)
+            raise damaged(traversal.relation)
         scratch.draft.reserve(int(room), int(longest))
     return edges
 
 
 def _draw(hop: _Hop, scratch: Scratch) -> int:
     """Draw by the method's rule into the scratch's draft, which grows as needed, and return the number of edges."""
-    walk, keys, rule = hop.walk, hop.keys(), hop.rule()
-    frontier = scratch.nodes[walk.relation.expands].frontier
+    traversal, keys, rule = hop.traversal, hop.keys(), hop.rule()
+    frontier = scratch.nodes[traversal.relation.expands].frontier
     at, edges = hop.low, 0
     while at < hop.high:
         at, edges, room, longest = draw_rows(
-            walk.arrays, hop.eligible, keys, rule, frontier, at, hop.high, scratch.draft.arrays, edges
+            traversal.arrays, hop.eligible, keys, rule, frontier, at, hop.high, scratch.draft.arrays, edges
         )
         if at < 0:
-            raise damaged(walk.relation)
+            raise damaged(traversal.relation)
         scratch.draft.reserve(int(room), int(longest))
     return edges
 
 
 def _expand_directly(hop: _Hop, scratch: Scratch, reached: NodeMap, before: Edges) -> Edges:
     """Run `_expand` for uniform draws without replacement from whole rows, into arrays of exactly the right size."""
-    walk, fanout, low, high = hop.walk, hop.fanout, hop.low, hop.high
-    rows, frontier, old = walk.arrays.rows, scratch.nodes[walk.relation.expands].nodes, before.position.size
+    traversal, fanout, low, high = hop.traversal, hop.fanout, hop.low, hop.high
+    rows, frontier, old = traversal.arrays.rows, scratch.nodes[traversal.relation.expands].nodes, before.position.size
     # Counting first costs one read per row, which also locates the rows for drawing, and avoids copying all edges.
-    spans = buffers.empty((high - low, PLAIN_FIELDS if walk.plain else FIELDS), np.int64)
+    spans = buffers.empty((high - low, PLAIN_FIELDS if traversal.plain else FIELDS), np.int64)
     new = count_edges(rows, fanout, frontier, low, high, spans)
     if new < 0:
-        raise damaged(walk.relation)
+        raise damaged(traversal.relation)
     reached.reserve(new)
     edges = _longer(before, new)
     drawn, local, count = EdgeBuffers(edges.position, *edges.index), reached.local_ids, reached.count
     count, _ = sample_uniform(rows, hop.keys(), fanout, frontier, low, high, spans, local, count, drawn, old)
     if count < 0:
-        raise damaged(walk.relation)
+        raise damaged(traversal.relation)
     reached.count = count
     if hop.cache is not None:
         _count_misses(scratch, edges.index[1, old:])

@@ -20,7 +20,7 @@ from snapdb.arrays import Float64s, Int32s, Int64s, UInt64s
 from snapdb.graph.view import GraphView
 from snapdb.kernels.neighbor_pool.rows import RowKeys
 from snapdb.kernels.rng import EVERY_HOP, Domain, fold_parts
-from snapdb.sampling.walks import Walk
+from snapdb.sampling.traversals import Traversal
 from snapdb.types import FULL, Fanout, Refresh, Relation, SampleSpec
 
 Rounds = Mapping[tuple[Relation, int], Int32s]
@@ -35,7 +35,7 @@ _folded = lru_cache(1 << 10)(fold_parts)
 class RowTable(NamedTuple):
     """The pool rows of one size over one relation, at the hops that share a slot."""
 
-    walk: Walk
+    traversal: Traversal
     slot: int
     """The slot in their keys: a hop, or EVERY_HOP."""
     size: int
@@ -46,7 +46,7 @@ class RowTable(NamedTuple):
     @property
     def few(self) -> int:
         """Under PRIORITY, nodes with at most this many edges of positive weight have no row."""
-        return max(self.size, self.above) if self.walk.skips_zeros else self.size
+        return max(self.size, self.above) if self.traversal.skips_zeros else self.size
 
 
 def slot_of(spec: SampleSpec, hop: int) -> int:
@@ -55,19 +55,19 @@ def slot_of(spec: SampleSpec, hop: int) -> int:
     return EVERY_HOP if shared else hop
 
 
-def row_tables(spec: SampleSpec, walks: Sequence[Walk]) -> tuple[RowTable, ...]:
+def row_tables(spec: SampleSpec, traversals: Sequence[Traversal]) -> tuple[RowTable, ...]:
     """Return the tables of pool rows that a sampler draws from, relation by relation. Empty under FBL."""
     refresh = spec.refresh
     if refresh is None:
         return ()
     tables = [
-        RowTable(walk, slot_of(spec, hop), refresh.row_size(walk.fanout, count), refresh.above)
-        for walk in walks
-        for hop, count in enumerate(walk.fanout.counts)
+        RowTable(traversal, slot_of(spec, hop), refresh.row_size(traversal.fanout, count), refresh.above)
+        for traversal in traversals
+        for hop, count in enumerate(traversal.fanout.counts)
         if count > 0
     ]
     # Hops that share a slot and a size share their rows.
-    return tuple({(table.walk.relation, *table[1:]): table for table in tables}.values())
+    return tuple({(table.traversal.relation, *table[1:]): table for table in tables}.values())
 
 
 def _round_at(refresh: Refresh, batch: int) -> tuple[int, int]:

@@ -14,12 +14,12 @@ from snapdb.sampling.neighbor_pool_cache import CacheReader
 from snapdb.sampling.rounds import Rounds
 from snapdb.sampling.scratch import Scratch
 from snapdb.sampling.subgraph import Edges, Ints, SamplerInput, SeedGroup, Subgraph
-from snapdb.sampling.walks import Walk
+from snapdb.sampling.traversals import Traversal
 from snapdb.types import Backend, Fanout, Relation, SampleSpec
 from snapdb.types.sampling import ZeroWeight
 
 
-class RelationWalk(Protocol):
+class RelationTraversal(Protocol):
     """One relation, prepared by a back end for sampling hop by hop."""
 
     @property
@@ -59,7 +59,7 @@ class _PartialSubgraph(Protocol):
         """Add vertices and return their local ids. With `each`, every duplicate gets its own local id."""
 
     def expand(self, place: int, hop: int, low: int, high: int) -> None:
-        """Draw the edges of one hop over the walk at index `place`, for the nodes with local ids low ≤ id < high."""
+        """Draw the edges of one hop over traversal `place`, for the nodes with local ids low ≤ id < high."""
 
     def node_counts(self) -> dict[str, int]:
         """Return the number of nodes so far, per vertex type."""
@@ -79,18 +79,20 @@ class SamplerBackend(Protocol):
     @property
     def on_gpu(self) -> bool: ...
     @property
-    def walks(self) -> Sequence[RelationWalk]:
+    def traversals(self) -> Sequence[RelationTraversal]:
         """The relations, in sampling order."""
 
     @property
-    def host_walks(self) -> tuple[Walk, ...]:
+    def host_traversals(self) -> tuple[Traversal, ...]:
         """The same relations as arrays in host memory."""
 
     def scratch(self, node_counts: Mapping[str, int]) -> Scratch:
         """Return scratch memory for one thread."""
 
-    def begin(self, batch: SampleRequest, walks: Sequence[RelationWalk], scratch: Scratch) -> _PartialSubgraph:
-        """Return an empty subgraph, whose edges are drawn over these walks."""
+    def begin(
+        self, batch: SampleRequest, traversals: Sequence[RelationTraversal], scratch: Scratch
+    ) -> _PartialSubgraph:
+        """Return an empty subgraph, whose edges are drawn over these traversals."""
 
 
 class NeighborSampler:
@@ -100,12 +102,14 @@ class NeighborSampler:
     """
 
     def __init__(self, view: GraphView, spec: SampleSpec, backend: SamplerBackend) -> None:
-        self.spec, self.backend, self.walks = spec, backend, backend.walks
+        self.spec, self.backend, self.traversals = spec, backend, backend.traversals
         ends = [] if spec.link is None else [spec.link.edge.destination]
-        reached = [name for walk in self.walks for name in (walk.relation.expands, walk.relation.reaches)]
+        reached = [
+            name for traversal in self.traversals for name in (traversal.relation.expands, traversal.relation.reaches)
+        ]
         self.node_types = tuple(dict.fromkeys([spec.seed_type, *ends, *reached]))
-        """The seed type, the type of the seed edges' destinations, then the other types in the order of the walks."""
-        self.relations = tuple(walk.relation for walk in self.walks)
+        """The seed type, the type of the seed edges' destinations, then the other types in traversal order."""
+        self.relations = tuple(traversal.relation for traversal in self.traversals)
         self._node_counts = {name: view.node_counts[name] for name in self.node_types}
         self.cache: CacheReader | None = None
         """The cache in which rows are looked up first. It never changes a batch."""
@@ -118,7 +122,7 @@ class NeighborSampler:
     @property
     def zero_weight(self) -> ZeroWeight | None:
         """The rule for edges of weight 0, or None if there are no such edges."""
-        return "NEVER" if any(walk.skips_zeros for walk in self.walks) else None
+        return "NEVER" if any(traversal.skips_zeros for traversal in self.traversals) else None
 
     def scratch(self) -> Scratch:
         """Return scratch memory for one thread."""
@@ -139,7 +143,7 @@ class NeighborSampler:
         """
         spec = self.spec
         _check(entry, self._node_counts)
-        partial = self.backend.begin(SampleRequest(spec, entry, batch, rounds, self.cache), self.walks, scratch)
+        partial = self.backend.begin(SampleRequest(spec, entry, batch, rounds, self.cache), self.traversals, scratch)
         # Each vertex seed gets its own local id, even if a vertex occurs twice, so that row i of a model's output
         # belongs to seed i.
         each = not spec.disjoint and spec.link is None and len(entry.groups) == 1
@@ -149,10 +153,10 @@ class NeighborSampler:
         # All relations of a hop expand the same frontier: nodes[-2:] are the counts before and after the previous hop,
         # and nothing is appended to `nodes` until every relation is done.
         for hop in range(spec.hops):
-            for place, walk in enumerate(self.walks):
-                low, high = (counts[walk.relation.expands] for counts in nodes[-2:])
+            for place, traversal in enumerate(self.traversals):
+                low, high = (counts[traversal.relation.expands] for counts in nodes[-2:])
                 low = 0 if spec.layout == "BLOCKS" else low
-                if low < high and walk.count(hop):
+                if low < high and traversal.count(hop):
                     partial.expand(place, hop, low, high)
             nodes.append(partial.node_counts())
             edges.append(partial.edge_counts())

@@ -1,6 +1,6 @@
 """The torch back end: operators over whole hops, on any device, without loops over nodes or edges.
 
-Positions refer to the flat rows of its walks' adjacency. Values read by position equal those of numba.
+Positions refer to the flat rows of its traversals' adjacency. Values read by position equal those of numba.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from snapdb.sampling.scratch import Scratch
 from snapdb.sampling.subgraph import Edges, Ints, SeedGroup
 from snapdb.sampling.torch_draws import Drawn, HopDraws, HopKeys, Kept, is_scored
 from snapdb.sampling.torch_eligible import Frontier, Hidden, Limits, eligible_edges, stretches
-from snapdb.sampling.torch_walks import TorchWalk, open_torch_walks, tensor_on
+from snapdb.sampling.torch_traversals import TorchTraversal, open_torch_traversals, tensor_on
 from snapdb.types import Backend, Relation, SampleSpec
 
 _LOOKED_THROUGH = 1 << 24
@@ -51,8 +51,8 @@ class TorchBackend:
         """
         _check(spec)
         self.device = torch.device(device)
-        self.walks = open_torch_walks(view, spec, self.device, _room(self.device) if room is None else room)
-        self.host_walks = tuple(walk.walk for walk in self.walks)
+        self.traversals = open_torch_traversals(view, spec, self.device, _room(self.device) if room is None else room)
+        self.host_traversals = tuple(traversal.traversal for traversal in self.traversals)
         self._node_counts = view.node_counts
         self._table = tensor_on(LOG_TABLE, self.device)
 
@@ -64,9 +64,9 @@ class TorchBackend:
         """Return empty scratch memory, because torch allocates the memory that a batch needs."""
         return Scratch({})
 
-    def begin(self, batch: SampleRequest, walks: Sequence[Any], scratch: Scratch) -> _TorchSubgraph:
+    def begin(self, batch: SampleRequest, traversals: Sequence[Any], scratch: Scratch) -> _TorchSubgraph:
         """Return an empty subgraph on the device, to which seeds and hops are added."""
-        return _TorchSubgraph(batch, walks, self.device, self._node_counts, self._table)
+        return _TorchSubgraph(batch, traversals, self.device, self._node_counts, self._table)
 
 
 @dataclass(slots=True)
@@ -121,34 +121,40 @@ class _TorchSubgraph:
     def __init__(
         self,
         batch: SampleRequest,
-        walks: Sequence[TorchWalk],
+        traversals: Sequence[TorchTraversal],
         device: torch.device,
         node_counts: Mapping[str, int],
         table: Tensor,
     ) -> None:
-        self._batch, self._walks, self._device, self._table = batch, walks, device, table
+        self._batch, self._traversals, self._device, self._table = batch, traversals, device, table
         self._spec = spec = batch.spec
         none = torch.empty(0, dtype=torch.int64, device=device)
         ends = [] if spec.link is None else [spec.link.edge.destination]
-        reached = [name for walk in walks for name in (walk.relation.expands, walk.relation.reaches)]
+        reached = [
+            name for traversal in traversals for name in (traversal.relation.expands, traversal.relation.reaches)
+        ]
         types = dict.fromkeys([spec.seed_type, *ends, *reached])
         self._nodes = {name: _Numbered(node_counts[name], none, none) for name in types}
         self._limits = Limits.of(batch.entry, spec.temporal, device)
         weights = none.to(torch.float64) if spec.drawing.method == "PRIORITY" else None
-        self._edges = {walk.relation: [_HopEdges(none, none, none, weights)] for walk in walks}
-        self._hidden = {walk.relation: hidden for walk in walks if (hidden := self._hidden_from(walk)) is not None}
+        self._edges = {traversal.relation: [_HopEdges(none, none, none, weights)] for traversal in traversals}
+        self._hidden = {
+            traversal.relation: hidden
+            for traversal in traversals
+            if (hidden := self._hidden_from(traversal)) is not None
+        }
 
-    def _hidden_from(self, walk: TorchWalk) -> Hidden | None:
-        """Return the excluded pairs of a walk, or None.
+    def _hidden_from(self, traversal: TorchTraversal) -> Hidden | None:
+        """Return the excluded pairs of a traversal, or None.
 
         If all edges have times and the bound is exclusive, the seed edges are already outside their trees' bounds.
         """
         excluded, temporal = self._batch.entry.excluded, self._spec.temporal
-        if excluded is None or excluded.source.size == 0 or walk.relation.edge != excluded.edge:
+        if excluded is None or excluded.source.size == 0 or traversal.relation.edge != excluded.edge:
             return None
-        if temporal is not None and not temporal.inclusive and not walk.walk.undated:
+        if temporal is not None and not temporal.inclusive and not traversal.traversal.undated:
             return None
-        return Hidden.of(excluded, walk, self._spec.disjoint, self._device)
+        return Hidden.of(excluded, traversal, self._spec.disjoint, self._device)
 
     def enter(self, group: SeedGroup, *, each: bool) -> Ints:
         numbered, nodes = self._nodes[group.type], tensor_on(group.ids, self._device)
@@ -164,14 +170,14 @@ class _TorchSubgraph:
         return {relation: sum(part.positions.numel() for part in parts) for relation, parts in self._edges.items()}
 
     def expand(self, place: int, hop: int, low: int, high: int) -> None:
-        walk = self._walks[place]
-        near, far = (self._nodes[name] for name in (walk.relation.expands, walk.relation.reaches))
+        traversal = self._traversals[place]
+        near, far = (self._nodes[name] for name in (traversal.relation.expands, traversal.relation.reaches))
         frontier = Frontier(near.nodes[low:high], near.trees[low:high])
-        drawn = self._drawn(self._how(walk, hop), frontier, self._hidden.get(walk.relation))
-        neighbors = walk.indices[drawn.positions].to(torch.int64)
+        drawn = self._drawn(self._how(traversal, hop), frontier, self._hidden.get(traversal.relation))
+        neighbors = traversal.indices[drawn.positions].to(torch.int64)
         trees = frontier.trees[drawn.sides] if self._spec.disjoint else frontier.trees[:0]
         part = _HopEdges(far.meet(neighbors, trees), drawn.sides + low, drawn.positions, drawn.weights)
-        self._edges[walk.relation].append(part)
+        self._edges[traversal.relation].append(part)
 
     def finish(self) -> tuple[dict[str, Ints], dict[Relation, Edges], dict[str, Ints] | None]:
         """Return nodes, edges and trees, as tensors on a GPU or as arrays in host memory."""
@@ -188,35 +194,35 @@ class _TorchSubgraph:
             return nodes, edges, None
         return nodes, edges, {name: _values(numbered.trees) for name, numbered in self._nodes.items()}
 
-    def _how(self, walk: TorchWalk, hop: int) -> HopDraws:
+    def _how(self, traversal: TorchTraversal, hop: int) -> HopDraws:
         """Return the rule and keys of one hop over one relation."""
-        spec, batch, fanout, kept = self._spec, self._batch, walk.count(hop), None
+        spec, batch, fanout, kept = self._spec, self._batch, traversal.count(hop), None
         number = EVERY_HOP if spec.reuse_hops else hop
         ordinals = None if self._limits is None else self._limits.ordinals
-        keys = HopKeys(spec.seed, batch.number, number, walk.relation.hash, ordinals)
+        keys = HopKeys(spec.seed, batch.number, number, traversal.relation.hash, ordinals)
         if spec.refresh is not None and fanout != EVERY:
-            of_rows = row_keys(spec, walk.relation, hop, batch.number, batch.rounds)
-            size = spec.refresh.row_size(walk.fanout, fanout)
-            table = RowTable(walk.walk, slot_of(spec, hop), size, spec.refresh.above)
+            of_rows = row_keys(spec, traversal.relation, hop, batch.number, batch.rounds)
+            size = spec.refresh.row_size(traversal.fanout, fanout)
+            table = RowTable(traversal.traversal, slot_of(spec, hop), size, spec.refresh.above)
             kept = Kept(of_rows, size, spec.refresh.above, table.few, spec.refresh.kept(fanout))
-        return HopDraws(walk, spec.drawing, fanout, keys, self._table, kept)
+        return HopDraws(traversal, spec.drawing, fanout, keys, self._table, kept)
 
     def _drawn(self, how: HopDraws, frontier: Frontier, hidden: Hidden | None) -> Drawn:
         """Return the edges drawn for a frontier. Rows that must be searched are processed in chunks."""
-        walk, limits = how.walk, self._limits
-        eligible = stretches(walk, frontier, limits)
-        listed = _listed(walk, frontier, limits, hidden)
+        traversal, limits = how.traversal, self._limits
+        eligible = stretches(traversal, frontier, limits)
+        listed = _listed(traversal, frontier, limits, hidden)
         # Scored and listed rows are read whole, and tensors of all their edges at once could exceed the device's
         # memory.
-        if is_scored(how.drawing, walk):
-            sizes = (eligible if how.kept is None else stretches(walk, frontier, None)).degrees
+        if is_scored(how.drawing, traversal):
+            sizes = (eligible if how.kept is None else stretches(traversal, frontier, None)).degrees
         else:
             sizes = torch.zeros_like(frontier.nodes) if listed is None else torch.where(listed, eligible.degrees, 0)
         parts = []
         for low, high in chunks(sizes, _LOOKED_THROUGH):
             part, some = frontier.part(low, high), eligible.part(low, high)
             if listed is not None:
-                some = eligible_edges(walk, part, limits, hidden, some, listed[low:high])
+                some = eligible_edges(traversal, part, limits, hidden, some, listed[low:high])
             drawn = how.draw_edges(part, some)
             parts.append(drawn._replace(sides=drawn.sides + low))
         if len(parts) == 1:
@@ -236,9 +242,11 @@ def _values(tensor: Tensor | None) -> Ints:
     return tensor.numpy() if tensor is not None and tensor.device.type == "cpu" else tensor
 
 
-def _listed(walk: TorchWalk, frontier: Frontier, limits: Limits | None, hidden: Hidden | None) -> Tensor | None:
+def _listed(
+    traversal: TorchTraversal, frontier: Frontier, limits: Limits | None, hidden: Hidden | None
+) -> Tensor | None:
     """Return a [nodes] mask of nodes whose eligible edges are not contiguous, or None if all are contiguous."""
-    if limits is not None and (walk.until is not None or walk.born is not None):
+    if limits is not None and (traversal.until is not None or traversal.born is not None):
         return torch.ones_like(frontier.nodes, dtype=torch.bool)
     return None if hidden is None else hidden.may_meet(frontier)
 

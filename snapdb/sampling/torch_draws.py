@@ -31,7 +31,7 @@ from snapdb.kernels.torch_ops import (
     unsigned_order,
 )
 from snapdb.sampling.torch_eligible import Candidates, Eligible, Frontier, candidates, eligible_by_weight, stretches
-from snapdb.sampling.torch_walks import TorchWalk
+from snapdb.sampling.torch_traversals import TorchTraversal
 from snapdb.types import Drawing
 
 
@@ -123,14 +123,21 @@ class _Rows(NamedTuple):
 
 
 def _draw_from_rows(
-    walk: TorchWalk, fanout: int, kept: Kept, frontier: Frontier, eligible: Eligible, keys: HopKeys, *, weigh: bool
+    traversal: TorchTraversal,
+    fanout: int,
+    kept: Kept,
+    frontier: Frontier,
+    eligible: Eligible,
+    keys: HopKeys,
+    *,
+    weigh: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """Return [rows, fanout] ranks among the eligible edges of nodes with more than `fanout` edges, with their weights.
 
     The weights are Horvitz-Thompson weights. Each row has picks from the eligible edges of the pool row, then the
     residual draw from the other edges.
     """
-    rows = _rows(walk, kept, frontier, weigh=weigh)
+    rows = _rows(traversal, kept, frontier, weigh=weigh)
     held, counts = _held(rows, eligible)
     chosen, taken = _chosen(keys.picks(frontier), kept.picks, rows, held, counts)
     left = fanout - taken
@@ -141,7 +148,7 @@ def _draw_from_rows(
     delivered = both.gather(1, torch.where(slots < taken[:, None], slots, slots + (kept.picks - taken)[:, None]))
     if not weigh:
         return delivered, None
-    return delivered, 1.0 / _chances(walk, kept.picks, eligible, rows, held, delivered)
+    return delivered, 1.0 / _chances(traversal, kept.picks, eligible, rows, held, delivered)
 
 
 def _held(rows: _Rows, eligible: Eligible) -> tuple[Tensor, Tensor]:
@@ -163,18 +170,18 @@ def _chosen(keys: Tensor, k: int, rows: _Rows, held: Tensor, counts: Tensor) -> 
     return chosen, taken
 
 
-def _rows(walk: TorchWalk, kept: Kept, frontier: Frontier, *, weigh: bool) -> _Rows:
+def _rows(traversal: TorchTraversal, kept: Kept, frontier: Frontier, *, weigh: bool) -> _Rows:
     """Draw the pool rows of a frontier's nodes."""
-    whole = stretches(walk, frontier, None)
+    whole = stretches(traversal, frontier, None)
     which = whole.degrees > max(kept.size, kept.above)
     nodes, whole = frontier.nodes[which], whole.of(which)
     keys = _row_words(kept.keys, nodes)
     if not weigh:
         ranks, _ = floyd(keys, whole.degrees, kept.size).sort(1)
         return _Rows(which, whole.starts[0][:, None] + ranks, None, None)
-    assert walk.edge_id is not None
-    edges = candidates(walk, whole).of_weight()
-    ids = walk.edge_id[edges.positions].to(torch.int64)
+    assert traversal.edge_id is not None
+    edges = candidates(traversal, whole).of_weight()
+    ids = traversal.edge_id[edges.positions].to(torch.int64)
     scores = priority(high_half(fold(keys[edges.rows], ids)), edges.weights)
     # One sort of all edges by score replaces the CPU's heap per row, whose branches would diverge on a GPU.
     order = order_in_rows(edges.rows, scores, ids)
@@ -187,7 +194,9 @@ def _rows(walk: TorchWalk, kept: Kept, frontier: Frontier, *, weigh: bool) -> _R
     return _Rows(which, positions, (scores[last], scores[after]), (edges.positions[last], edges.positions[after]))
 
 
-def _chances(walk: TorchWalk, picks: int, eligible: Eligible, rows: _Rows, held: Tensor, delivered: Tensor) -> Tensor:
+def _chances(
+    traversal: TorchTraversal, picks: int, eligible: Eligible, rows: _Rows, held: Tensor, delivered: Tensor
+) -> Tensor:
     """Return the probability of each drawn edge, given the scores of all other edges."""
     assert rows.bounds is not None
     assert rows.at is not None
@@ -201,8 +210,8 @@ def _chances(walk: TorchWalk, picks: int, eligible: Eligible, rows: _Rows, held:
     own = torch.where(inside, mine, mine + 1 - last).to(torch.float64)
     other = torch.where(inside, mine - 1 + after, mine).to(torch.float64)
     weights: Tensor | float = 1.0
-    if walk.weight is not None:
-        weights = walk.weight[eligible.positions(some[:, None], ranks)]
+    if traversal.weight is not None:
+        weights = traversal.weight[eligible.positions(some[:, None], ranks)]
     last_score, next_score = (bound[:, None] for bound in rows.bounds)
     likely = ((weights * torch.where(inside, next_score, last_score)) * 2.0**-32).clamp(max=1.0)
     picked, beside, without = (
@@ -245,7 +254,7 @@ class _Picks(NamedTuple):
 class HopDraws:
     """The rule and keys of one hop's draws over one relation."""
 
-    walk: TorchWalk
+    traversal: TorchTraversal
     drawing: Drawing
     fanout: int
     """The maximum number of edges per node."""
@@ -258,16 +267,16 @@ class HopDraws:
     @property
     def skips_zeros(self) -> bool:
         """Whether edges of weight 0 are excluded. If all edges are taken, edges of weight 0 are included."""
-        return self.walk.skips_zeros and self.fanout != EVERY
+        return self.traversal.skips_zeros and self.fanout != EVERY
 
     def draw_edges(self, frontier: Frontier, eligible: Eligible) -> Drawn:
         """Return up to `fanout` edges of each node. A node with at most `fanout` edges gets all of them, ascending."""
         many = eligible.degrees > self.fanout
         if self.kept is not None and self.drawing.weighted:
-            eligible = eligible_by_weight(self.walk, eligible, many | self.skips_zeros)
+            eligible = eligible_by_weight(self.traversal, eligible, many | self.skips_zeros)
             many = eligible.degrees > self.fanout
         elif self.skips_zeros:  # longer rows are filtered among their candidates, in the method's draw
-            eligible = eligible_by_weight(self.walk, eligible, ~many)
+            eligible = eligible_by_weight(self.traversal, eligible, ~many)
         counts = eligible.degrees
         picks = self._picks(frontier, many.nonzero().squeeze(1), eligible)
         counts = counts.masked_scatter(many, picks.counts)
@@ -288,17 +297,17 @@ class HopDraws:
             return _Picks(rows, rows, rows.to(torch.float64) if weigh else None)
         eligible = eligible.of(rows)
         if self.kept is not None:
-            ranks, weights = _draw_from_rows(self.walk, k, self.kept, some, eligible, self.keys, weigh=weigh)
+            ranks, weights = _draw_from_rows(self.traversal, k, self.kept, some, eligible, self.keys, weigh=weigh)
             return _Picks(torch.full_like(rows, k), ranks.reshape(-1), None if weights is None else weights.reshape(-1))
-        if not is_scored(drawing, self.walk):
+        if not is_scored(drawing, self.traversal):
             return _by_rank(drawing, k, some, eligible.degrees, self.keys)
-        return _by_score(self, some, candidates(self.walk, eligible))
+        return _by_score(self, some, candidates(self.traversal, eligible))
 
 
-def is_scored(drawing: Drawing, walk: TorchWalk) -> bool:
+def is_scored(drawing: Drawing, traversal: TorchTraversal) -> bool:
     """Return whether a draw reads all eligible edges of a row, not only the edges that it returns."""
     if drawing.method == "LATEST":
-        return walk.turn is not None
+        return traversal.turn is not None
     return drawing.weighted or drawing.method not in ("UNIFORM", "FULL")
 
 
@@ -326,19 +335,19 @@ def _by_score(hop: HopDraws, frontier: Frontier, edges: Candidates) -> _Picks:
 
 def _scores(hop: HopDraws, frontier: Frontier, edges: Candidates) -> tuple[Tensor, ...]:
     """Return the sort keys of each row's candidates. The smallest keys are drawn: see `kernels/draw/scores.py`."""
-    walk, drawing, keys = hop.walk, hop.drawing, hop.keys
-    assert walk.edge_id is not None
-    ids = walk.edge_id[edges.positions].to(torch.int64)
+    traversal, drawing, keys = hop.traversal, hop.drawing, hop.keys
+    assert traversal.edge_id is not None
+    ids = traversal.edge_id[edges.positions].to(torch.int64)
     nodes = frontier.nodes[edges.rows]
     match drawing.method:
         case "TOPK":
             return 0.0 - edges.weights, ~ids  # 0.0 - x, because -x would turn 0.0 into -0.0, which sorts differently
         case "LATEST":
-            return (~ids,) if walk.time is None else (~walk.time[edges.positions], ~ids)
+            return (~ids,) if traversal.time is None else (~traversal.time[edges.positions], ~ids)
         case "BOTTOMK":
             return unsigned_order(keys.edges(nodes, ids)), ids
         case "LABOR":
-            far = walk.indices[edges.positions].to(torch.int64)
+            far = traversal.indices[edges.positions].to(torch.int64)
             return unsigned_order(keys.neighbors(far, drawing.dependent)), ids
         case "PRIORITY":
             return priority(high_half(keys.edges(nodes, ids)), edges.weights), ids

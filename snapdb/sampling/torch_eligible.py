@@ -10,8 +10,8 @@ from torch import Tensor
 
 from snapdb.kernels.torch_ops import counts_of, lower_bound, place, spread
 from snapdb.sampling.subgraph import ExcludedEdges, SamplerInput
-from snapdb.sampling.torch_walks import TorchWalk, tensor_on
-from snapdb.sampling.walks import time_bounds
+from snapdb.sampling.torch_traversals import TorchTraversal, tensor_on
+from snapdb.sampling.traversals import time_bounds
 from snapdb.types import Temporal
 
 _ALWAYS = -(2**63)
@@ -68,12 +68,12 @@ class Hidden(NamedTuple):
     """(tree, source, destination) encoded as one number, ascending, from positions in `sources` and `destinations`."""
 
     @classmethod
-    def of(cls, excluded: ExcludedEdges, walk: TorchWalk, disjoint: bool, device: torch.device) -> Self:
-        """Return the pairs that are excluded from a walk."""
+    def of(cls, excluded: ExcludedEdges, traversal: TorchTraversal, disjoint: bool, device: torch.device) -> Self:
+        """Return the pairs that are excluded from a traversal."""
         source, destination = excluded.source, excluded.destination
         trees = excluded.trees if disjoint else np.zeros_like(excluded.trees)
-        near = {"IN": [destination], "OUT": [source], "BOTH": [source, destination]}[walk.relation.direction]
-        base = walk.indptr.numel() - 1
+        near = {"IN": [destination], "OUT": [source], "BOTH": [source, destination]}[traversal.relation.direction]
+        base = traversal.indptr.numel() - 1
         sources, s = np.unique(source, return_inverse=True)
         destinations, d = np.unique(destination, return_inverse=True)
         # Encode the three numbers as one int64, so that a membership test is one binary search.
@@ -161,32 +161,37 @@ class Eligible(NamedTuple):
         return torch.where(positions < self.held, positions, self.listed[(positions - self.held).clamp(min=0)])
 
 
-def stretches(walk: TorchWalk, frontier: Frontier, limits: Limits | None) -> Eligible:
+def stretches(traversal: TorchTraversal, frontier: Frontier, limits: Limits | None) -> Eligible:
     """Return the ranges of edges within the time bounds of each node's tree, without checking end and birth times."""
-    start, end = walk.indptr[frontier.nodes], walk.indptr[frontier.nodes + 1]
-    if limits is None or walk.time is None:
-        return Eligible(walk.held, start[None], (end - start)[None])
-    turn = None if walk.turn is None else walk.turn[frontier.nodes]
+    start, end = traversal.indptr[frontier.nodes], traversal.indptr[frontier.nodes + 1]
+    if limits is None or traversal.time is None:
+        return Eligible(traversal.held, start[None], (end - start)[None])
+    turn = None if traversal.turn is None else traversal.turn[frontier.nodes]
     # A row of direction BOTH is time-sorted only within each half, so each half is searched separately.
     halves = [(start, end)] if turn is None else [(start, turn), (turn, end)]
     low, high = limits.low[frontier.trees], limits.high[frontier.trees]
     starts, ends = [], []
     for first, last in halves:
         # Static edges come first, and are within all time bounds.
-        static = lower_bound(walk.time, first, last, _ALWAYS + 1, walk.steps)
-        stop = lower_bound(walk.time, static, last, high, walk.steps)
-        if walk.until is None:
-            starts += [first, lower_bound(walk.time, static, stop, low, walk.steps)]
+        static = lower_bound(traversal.time, first, last, _ALWAYS + 1, traversal.steps)
+        stop = lower_bound(traversal.time, static, last, high, traversal.steps)
+        if traversal.until is None:
+            starts += [first, lower_bound(traversal.time, static, stop, low, traversal.steps)]
             ends += [static, stop]
         else:
             starts.append(first)
             ends.append(stop)
     begin = torch.stack(starts)
-    return Eligible(walk.held, begin, torch.stack(ends) - begin)
+    return Eligible(traversal.held, begin, torch.stack(ends) - begin)
 
 
 def eligible_edges(
-    walk: TorchWalk, frontier: Frontier, limits: Limits | None, hidden: Hidden | None, eligible: Eligible, which: Tensor
+    traversal: TorchTraversal,
+    frontier: Frontier,
+    limits: Limits | None,
+    hidden: Hidden | None,
+    eligible: Eligible,
+    which: Tensor,
 ) -> Eligible:
     """Return the edges of `eligible` that have not ended, lead to nodes that are already born, and are not excluded.
 
@@ -195,19 +200,19 @@ def eligible_edges(
     rows, slots = spread(torch.where(which, eligible.degrees, 0))
     positions = eligible.positions(rows, slots)
     trees = frontier.trees[rows] if limits is not None else None
-    kept = _visible(walk, positions, limits, trees)
+    kept = _visible(traversal, positions, limits, trees)
     if hidden is not None:
-        kept &= ~_hidden(walk, hidden, frontier.nodes[rows], positions, limits, trees)
+        kept &= ~_hidden(traversal, hidden, frontier.nodes[rows], positions, limits, trees)
     return eligible.only(which, positions, kept)
 
 
-def eligible_by_weight(walk: TorchWalk, eligible: Eligible, which: Tensor) -> Eligible:
+def eligible_by_weight(traversal: TorchTraversal, eligible: Eligible, which: Tensor) -> Eligible:
     """Return the edges of `eligible`, except edges of weight 0 in the rows of `which`."""
-    if walk.weight is None:
+    if traversal.weight is None:
         return eligible
     rows, slots = spread(torch.where(which, eligible.degrees, 0))
     positions = eligible.positions(rows, slots)
-    return eligible.only(which, positions, walk.weight[positions] > 0)
+    return eligible.only(which, positions, traversal.weight[positions] > 0)
 
 
 class Candidates(NamedTuple):
@@ -230,43 +235,48 @@ class Candidates(NamedTuple):
         return Candidates(counts_of(kept, self.counts), *(column[kept] for column in self[1:]))
 
 
-def candidates(walk: TorchWalk, eligible: Eligible) -> Candidates:
+def candidates(traversal: TorchTraversal, eligible: Eligible) -> Candidates:
     """Return the eligible edges of all rows."""
     rows, ranks = spread(eligible.degrees)
     positions = eligible.positions(rows, ranks)
     weights = torch.ones(ranks.shape, dtype=torch.float64, device=ranks.device)
-    if walk.weight is not None:
-        weights = walk.weight[positions]
+    if traversal.weight is not None:
+        weights = traversal.weight[positions]
     return Candidates(eligible.degrees, rows, ranks, positions, weights)
 
 
 # Conditions that no range can express are checked edge by edge, for all edges of a chunk at once.
-def _visible(walk: TorchWalk, positions: Tensor, limits: Limits | None, trees: Tensor | None) -> Tensor:
+def _visible(traversal: TorchTraversal, positions: Tensor, limits: Limits | None, trees: Tensor | None) -> Tensor:
     """Return an [edges] mask of the edges that have not ended and lead to a node that has been born."""
     kept = torch.ones_like(positions, dtype=torch.bool)
     if limits is None or trees is None:
         return kept
-    if walk.time is not None and walk.until is not None:
-        kept &= (walk.time[positions] == _ALWAYS) | (walk.until[positions] > limits.after[trees])
-    if walk.born is not None:
-        kept &= walk.born[walk.indices[positions]] < limits.high[trees]
+    if traversal.time is not None and traversal.until is not None:
+        kept &= (traversal.time[positions] == _ALWAYS) | (traversal.until[positions] > limits.after[trees])
+    if traversal.born is not None:
+        kept &= traversal.born[traversal.indices[positions]] < limits.high[trees]
     return kept
 
 
 def _hidden(
-    walk: TorchWalk, hidden: Hidden, nodes: Tensor, positions: Tensor, limits: Limits | None, trees: Tensor | None
+    traversal: TorchTraversal,
+    hidden: Hidden,
+    nodes: Tensor,
+    positions: Tensor,
+    limits: Limits | None,
+    trees: Tensor | None,
 ) -> Tensor:
     """Return an [edges] mask of the excluded edges. A disjoint tree does not exclude edges before its seed's time."""
-    far = walk.indices[positions].to(torch.int64)
-    outward: Tensor | bool = walk.relation.direction == "OUT"
-    if walk.outward is not None:
-        outward = walk.outward[positions]
+    far = traversal.indices[positions].to(torch.int64)
+    outward: Tensor | bool = traversal.relation.direction == "OUT"
+    if traversal.outward is not None:
+        outward = traversal.outward[positions]
         source, destination = torch.where(outward, nodes, far), torch.where(outward, far, nodes)
     else:
         source, destination = (nodes, far) if outward else (far, nodes)
     hides = hidden.holds(source, destination, 0 if trees is None else trees)
-    if limits is not None and trees is not None and walk.time is not None:
-        times = walk.time[positions]
+    if limits is not None and trees is not None and traversal.time is not None:
+        times = traversal.time[positions]
         hides &= (times >= limits.since[trees]) | (times == _ALWAYS)
     return hides
 

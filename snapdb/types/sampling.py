@@ -244,8 +244,59 @@ class Refresh:
 
 
 @dataclass(frozen=True, slots=True)
+class RandomWalk:
+    """The clauses of WALK: random walks from each seed, instead of sampled neighbourhoods."""
+
+    length: int
+    """The number of steps of each walk, at least 1."""
+    steps: tuple[Relation, ...]
+    """The metapath, which repeats: step i traverses steps[i % len(steps)]."""
+    per_seed: int = 1
+    """The number of walks from each seed."""
+    back: Fraction = Fraction(1)
+    """RETURN p: a step back to the previous vertex has weight 1/p (node2vec)."""
+    inout: Fraction = Fraction(1)
+    """INOUT q: a step to a vertex that is not adjacent to the previous one has weight 1/q (node2vec)."""
+    restart: Fraction = Fraction(0)
+    """RESTART r: the probability that a step that ends at the seeds' vertex type goes to the seed, 0 ≤ r < 1."""
+    clock: Literal["any", "forward", "backward"] = "any"
+    """TIME RESPECTING: whether event times along a walk must not decrease (forward) or not increase (backward)."""
+    strict: bool = False
+    """Whether event times must increase (forward) or decrease (backward)."""
+    window: int | None = None
+    """WINDOW w: pairs of vertices at most w steps apart in a walk are in the batch. None for no pairs."""
+    negatives: int = 0
+    """NEGATIVES n: the number of random vertices per pair."""
+
+    @property
+    def biases(self) -> tuple[int, int, int]:
+        """The weights of steps back, to a neighbour of the previous vertex and to others, as integers in lowest terms.
+
+        >>> RandomWalk(80, (), back=Fraction("0.25"), inout=Fraction(4)).biases
+        (16, 4, 1)
+        """
+        weights = (1 / self.back, Fraction(1), 1 / self.inout)
+        scale = math.lcm(*(weight.denominator for weight in weights))
+        whole = [int(weight * scale) for weight in weights]
+        common = math.gcd(*whole)
+        back, near, far = (weight // common for weight in whole)
+        return back, near, far
+
+    @property
+    def second_order(self) -> bool:
+        """Whether a step depends on the previous vertex."""
+        return self.back != 1 or self.inout != 1
+
+    @property
+    def vertex_types(self) -> tuple[str, ...]:
+        """The vertex type of each of the length + 1 vertices of a walk."""
+        reached = (self.steps[i % len(self.steps)].reaches for i in range(self.length))
+        return (self.steps[0].expands, *reached)
+
+
+@dataclass(frozen=True, slots=True)
 class SampleSpec:
-    """A SAMPLE statement with its names resolved."""
+    """A SAMPLE or WALK statement with its names resolved."""
 
     snapshot: str
     seed_type: str
@@ -282,6 +333,8 @@ class SampleSpec:
     """The neighbour pool, or None (FBL) if every batch is resampled."""
     generation: int = 0
     """The generation of a named sampler's rows. REFRESH CACHE starts a new generation, which resamples all rows."""
+    walk: RandomWalk | None = None
+    """The clauses of WALK, or None for SAMPLE. `fanouts` then has each relation of the metapath once, with count 1."""
 
     @property
     def hops(self) -> int:

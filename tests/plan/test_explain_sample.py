@@ -53,8 +53,13 @@ def test_an_epoch_of_few_batches_is_foretold_exactly(shop: Database, case: str) 
 @pytest.mark.parametrize("case", ["plain", "blocks", "temporal", "torch"])
 def test_the_edges_of_each_step_are_those_that_sql_counts(shop: Database, case: str) -> None:
     rows = shop.execute(CASES[case]).fetchall()
-    walked = {("bought", "out"): "OUT", ("bought", "in"): "IN", ("follows", "in"): "BOTH", ("follows", "out"): "BOTH"}
-    counted = Counter((hop, edge, walked[edge, direction]) for _, hop, edge, direction, *_ in rows)
+    traversed = {
+        ("bought", "out"): "OUT",
+        ("bought", "in"): "IN",
+        ("follows", "in"): "BOTH",
+        ("follows", "out"): "BOTH",
+    }
+    counted = Counter((hop, edge, traversed[edge, direction]) for _, hop, edge, direction, *_ in rows)
     plan = explained(shop, CASES[case])
     told = {}
     for step in steps(plan, "Expand"):

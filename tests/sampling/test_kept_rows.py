@@ -60,13 +60,18 @@ class Kept:
     def __init__(self, sampler: NeighborSampler, *, whole: bool) -> None:
         self.counts, self.draft, self.spec = np.zeros(4, np.int64), Draft(), sampler.spec
         self.tables = {
-            (t.walk.relation, t.slot, t.size): (t, *self._empty(t)) for t in row_tables(self.spec, sampler.walks)
+            (t.traversal.relation, t.slot, t.size): (t, *self._empty(t))
+            for t in row_tables(self.spec, sampler.traversals)
         }
-        self.bases = {walk.relation: self._copied(walk.relation, sampler) for walk in sampler.walks} if whole else {}
+        self.bases = (
+            {traversal.relation: self._copied(traversal.relation, sampler) for traversal in sampler.traversals}
+            if whole
+            else {}
+        )
 
     def _empty(self, table: RowTable) -> tuple[npt.NDArray[np.int64], CachedRows]:
         assert self.spec.refresh is not None
-        degrees, weighted = degrees_of(table.walk.arrays.rows), self.spec.drawing.weighted
+        degrees, weighted = degrees_of(table.traversal.arrays.rows), self.spec.drawing.weighted
         nodes = np.flatnonzero(degrees > max(table.size, self.spec.refresh.above))
         places = np.full(degrees.size, -1, np.int32)
         places[nodes] = np.arange(nodes.size)
@@ -74,14 +79,14 @@ class Kept:
         return nodes, CachedRows(places, records, np.zeros((nodes.size if weighted else 0, 2)))
 
     def _copied(self, relation: Relation, sampler: NeighborSampler) -> RowCopies:
-        walk = next(walk for walk in sampler.walks if walk.relation == relation)
-        lengths = np.empty(walk.arrays.rows.nodes, np.int64)
-        assert row_lengths(walk.arrays.rows, True, lengths)
+        traversal = next(traversal for traversal in sampler.traversals if traversal.relation == relation)
+        lengths = np.empty(traversal.arrays.rows.nodes, np.int64)
+        assert row_lengths(traversal.arrays.rows, True, lengths)
         nodes = np.flatnonzero(lengths < 20)
         starts = np.concatenate([[0], np.cumsum(lengths[nodes])])
         places, shifts = np.full(lengths.size, -1, np.int32), np.empty((nodes.size, 2), np.int64)
         base = RowCopies(places, shifts, np.empty(starts[-1], np.int32))
-        assert fill_copies(walk, nodes, starts, 0, nodes.size, base) == starts[-1]
+        assert fill_copies(traversal, nodes, starts, 0, nodes.size, base) == starts[-1]
         return base
 
     def fill(self, batch: int) -> _Filled:

@@ -46,7 +46,7 @@ def star(
 
 
 def spec(*counts: int, direction: Direction = "IN", drawing: Drawing = PLAIN, **further: Any) -> SampleSpec:
-    """A statement that walks the one edge type."""
+    """A statement that traversals the one edge type."""
     return sample_spec("person", Fanout(KNOWS, direction, counts), drawing=drawing, **further)
 
 
@@ -164,14 +164,14 @@ def test_full_fanouts_and_topk_take_edges_of_weight_0(asked: Drawing) -> None:
 def test_only_a_hop_that_takes_a_number_of_edges_skips_those_of_weight_0() -> None:
     graph, asked = star(3, weight=[0.0, 1.0, 2.0]), BY_WEIGHT["weight by"]
     skips = [
-        numba_sampler(graph.view(), spec(*counts, drawing=asked)).walks[0].skips_zeros
+        numba_sampler(graph.view(), spec(*counts, drawing=asked)).traversals[0].skips_zeros
         for counts in ((FULL, 2), (FULL, 0))
     ]
     assert skips == [True, False]
-    assert not numba_sampler(star(2, weight=[1.0, 2.0]).view(), spec(2, drawing=asked)).walks[0].skips_zeros
+    assert not numba_sampler(star(2, weight=[1.0, 2.0]).view(), spec(2, drawing=asked)).traversals[0].skips_zeros
     assert (
         not numba_sampler(graph.view(), spec(2, drawing=Drawing("TOPK", weights=WEIGHTS, weighted=True)))
-        .walks[0]
+        .traversals[0]
         .skips_zeros
     )
 
@@ -181,7 +181,7 @@ def test_lineages_without_a_record_of_it_draw_edges_of_weight_0_where_all_are_ta
     graph, old = star(5, weight=[0.0, 1.0, 0.0, 2.0, 0.0]), replace(asked, zero_weight="WITH ALL")
     assert edges(graph, spec(5, drawing=old)) == [0, 1, 2, 3, 4]
     assert set(edges(graph, spec(4, drawing=old))) <= {1, 3}
-    assert not numba_sampler(graph.view(), spec(5, drawing=old)).walks[0].skips_zeros
+    assert not numba_sampler(graph.view(), spec(5, drawing=old)).traversals[0].skips_zeros
 
 
 def test_draws_with_replacement_fall_on_sums_of_weights() -> None:
@@ -545,7 +545,7 @@ def test_both_ways_between_two_vertex_types_draws_each_way_by_keys_of_its_own() 
         said = replace(said, link=Link(bought, None, "NONE"))
         sampler = numba_sampler(graph.view(), said)
         found = sampler.sample(entry, 0, sampler.scratch())
-        return [(found.edges[walk.relation].position % 20).tolist() for walk in sampler.walks]
+        return [(found.edges[traversal.relation].position % 20).tolist() for traversal in sampler.traversals]
 
     inward, outward = ranks("BOTH")
     assert inward != outward

@@ -86,7 +86,7 @@ def cold_batch(database: Any, stream: Any, ids: np.ndarray) -> tuple[int, int]:
     sampler = stream.sampler
     scratch = sampler.scratch()
     sampler.sample(vertex_input("node", ids[:1]), 0, scratch)  # loads kernels
-    rows = sampler.walks[0].arrays.rows
+    rows = sampler.traversals[0].arrays.rows
     assert read_singly([rows.indices], room=0)
     path = next(path for path in database.path.rglob("indices.npy"))
     held = rows.indices.base

@@ -99,7 +99,7 @@ def test_batches_are_the_same_with_a_cache_of_any_size_and_state(how: str, metho
             cache_of(sampler, found.batch, rounds, room=1500),
             cache_of(sampler, found.batch, rounds, check=after(2)),
             cache_of(sampler, found.batch + 3, others),
-            RowCache(found.spec, sampler.walks),
+            RowCache(found.spec, sampler.traversals),
         ):
             sampler.cache = cache
             assert_equal(sampler.sample(found.entry, found.batch, sampler.scratch(), rounds), expected)
@@ -122,7 +122,7 @@ def test_a_cache_takes_no_more_than_its_room(refresh: Refresh | None, room: int,
         return zeros(size)
 
     cache = cache_of(sampler, 0, room=room, allocate=allocate)
-    stats, every = cache.stats(0), choose_rows(sampler.spec, sampler.walks, None, dict)
+    stats, every = cache.stats(0), choose_rows(sampler.spec, sampler.traversals, None, dict)
     assert stats.bytes <= asked[0] <= room
     assert stats.filled == stats.rows <= sum(choice.nodes.size for choice in every)
     assert (stats.rows > 0) == (stats.bytes > 0)
@@ -152,10 +152,10 @@ def test_without_a_bound_a_cache_holds_all_that_batches_read() -> None:
 def test_where_room_is_short_the_rows_of_most_visits_for_their_bytes_are_held() -> None:
     sampler = numba_sampler(followers().view(), followed(None, 4))
     few = Seeds("person", np.arange(100, 140), None, None)
-    visits = expected_accesses(sampler.spec, sampler.walks, few, {"person": PEOPLE})
-    (choice,) = choose_rows(sampler.spec, sampler.walks, 4_000, lambda: visits)
+    visits = expected_accesses(sampler.spec, sampler.traversals, few, {"person": PEOPLE})
+    (choice,) = choose_rows(sampler.spec, sampler.traversals, 4_000, lambda: visits)
     assert set(choice.nodes) <= set(range(100, 140)), "no batch comes by the others"
-    degrees = sampler.walks[0].adjacency.degrees()
+    degrees = sampler.traversals[0].adjacency.degrees()
     worth = visits[INWARD, 0] * np.minimum(degrees, 4) / (32 + 4 * degrees)
     others = np.setdiff1d(np.flatnonzero(worth > 0), choice.nodes)
     assert others.size
@@ -167,7 +167,7 @@ def test_expected_visits_are_those_of_many_batches(layout: str) -> None:
     graph, batches = followers(edges=6_000), 300
     spec = replace(followed(None, 2, 2, 2), layout=layout)  # type: ignore[arg-type]
     sampler, seeds = numba_sampler(graph.view(), spec), everybody()
-    expected = expected_accesses(spec, sampler.walks, seeds, {"person": PEOPLE})
+    expected = expected_accesses(spec, sampler.traversals, seeds, {"person": PEOPLE})
     found = {hop: np.zeros(PEOPLE) for hop in range(3)}
     rng = np.random.default_rng(0)
     for batch in range(batches):
@@ -254,7 +254,7 @@ def test_a_cache_follows_a_snapshot_that_moves(refresh: Refresh | None, form: st
     before, after = (numba_sampler(view_of(adjacency, 40), spec) for adjacency in moved(form))
     entry = vertex_input("customer", np.arange(40))
     expected = after.sample(entry, 9, after.scratch())
-    left, taken = cache_of(before, 9), RowCache(spec, after.walks)
+    left, taken = cache_of(before, 9), RowCache(spec, after.traversals)
     filled = left.stats(9).filled
     assert taken.inherit(left)
     tables = 1 if refresh is None or refresh.shared else 2
@@ -272,7 +272,7 @@ def test_a_cache_follows_a_snapshot_that_moves(refresh: Refresh | None, form: st
 def test_a_cache_takes_nothing_from_another_sampler_or_topology() -> None:
     graph, spec = followers(), followed(Refresh("FCR", 5))
     sampler, edges = numba_sampler(graph.view(), spec), graph.edges[FOLLOWS]
-    same = RowCache(spec, numba_sampler(graph.view(), spec).walks)
+    same = RowCache(spec, numba_sampler(graph.view(), spec).traversals)
     assert same.inherit(cache_of(sampler, 0)), "equal arrays are the same topology"
     others = [
         numba_sampler(graph.view(), replace(spec, generation=1)),
@@ -284,15 +284,15 @@ def test_a_cache_takes_nothing_from_another_sampler_or_topology() -> None:
         ),
     ]
     for other in others:
-        assert not RowCache(other.spec, other.walks).inherit(cache_of(sampler, 0))
+        assert not RowCache(other.spec, other.traversals).inherit(cache_of(sampler, 0))
 
 
 def test_rows_whose_places_grow_past_what_records_can_name_are_left() -> None:
     spec = sample_spec("customer", Fanout(KNOWS, "IN", (4, 2)), refresh=Refresh("FCR", 5))
     before, after = (numba_sampler(view_of(adjacency, 40), spec) for adjacency in moved("patch"))
-    (walk,) = after.walks
-    delta = walk.arrays.rows.delta._replace(indices=np.broadcast_to(np.int32(0), 2**31))
-    grown = replace(walk, arrays=walk.arrays._replace(rows=walk.arrays.rows._replace(delta=delta)))
+    (traversal,) = after.traversals
+    delta = traversal.arrays.rows.delta._replace(indices=np.broadcast_to(np.int32(0), 2**31))
+    grown = replace(traversal, arrays=traversal.arrays._replace(rows=traversal.arrays.rows._replace(delta=delta)))
     assert not RowCache(spec, (grown,)).inherit(cache_of(before, 9))
 
 
@@ -305,8 +305,8 @@ def test_rows_of_a_relation_of_which_a_cache_has_none_are_missed(drawing: Drawin
     sampler = numba_sampler(graph.view(), replace(followed(), fanouts=fanouts, drawing=drawing))
     entry, looked = vertex_input("person", np.arange(0, PEOPLE, 9)), []
     for known in (2, 1, 0):
-        cache = sampler.cache = RowCache(sampler.spec, sampler.walks)
-        cache.build(choose_rows(sampler.spec, sampler.walks, None, dict)[:known], zeros)
+        cache = sampler.cache = RowCache(sampler.spec, sampler.traversals)
+        cache.build(choose_rows(sampler.spec, sampler.traversals, None, dict)[:known], zeros)
         cache.fill(lambda: 0, lambda: None, lambda: None)
         sampler.sample(entry, 0, sampler.scratch())
         stats = cache.stats(0)

@@ -428,14 +428,14 @@ def test_every_form_gives_the_same_seeds_and_negatives(db: Database) -> None:
 
 def test_ids_and_times_beyond_what_there_can_be_are_refused(db: Database) -> None:
     persons(db)
-    walked = "FANOUT (knows => [2])"
+    traversed = "FANOUT (knows => [2])"
     with refused("unknown-seed", at="SELECT 18446744073709551616::HUGEINT AS e_id"):
         db.execute(
-            f"SAMPLE FROM s SEEDS EDGES knows (SELECT 18446744073709551616::HUGEINT AS e_id) {walked}"
+            f"SAMPLE FROM s SEEDS EDGES knows (SELECT 18446744073709551616::HUGEINT AS e_id) {traversed}"
         ).fetchall()
     reserved = "SELECT 'ann', (-9223372036854775808)::BIGINT AS seed_time"
     with refused("seed-time", '"seed_time"'):
-        db.execute(f"SAMPLE FROM s SEEDS ({reserved}) AS person {walked} TEMPORAL < SEED_TIME").fetchall()
+        db.execute(f"SAMPLE FROM s SEEDS ({reserved}) AS person {traversed} TEMPORAL < SEED_TIME").fetchall()
 
 
 @pytest.mark.parametrize(

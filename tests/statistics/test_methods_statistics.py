@@ -64,7 +64,7 @@ def picks(
     found = sampler.sample(vertex_input("hub", chosen, times=times), batch, sampler.scratch())
     degree = graph.nodes["leaf"] // graph.nodes["hub"]
     block = found.hops[hop][0]
-    ranks = (sampler.walks[0].adjacency.edge_id.read(block.position) % degree).reshape(-1, k)
+    ranks = (sampler.traversals[0].adjacency.edge_id.read(block.position) % degree).reshape(-1, k)
     assert block.seed_side[::k].tolist() == list(range(chosen.size))
     (edges,) = found.edges.values()
     return (ranks, edges.weight.reshape(-1, k)) if weights else ranks

@@ -35,11 +35,11 @@ def seen(sampler: Any, found: Subgraph) -> dict[str, Any]:
         "trees": None if found.trees is None else {name: ids.tolist() for name, ids in found.trees.items()},
         "blocks": [[(b.relation, b.neighbor.tolist(), b.seed_side.tolist()) for b in hop] for hop in found.hops],
     }
-    for walk in sampler.walks:
-        edges, rows = found.edges[walk.relation], walk.adjacency
+    for traversal in sampler.traversals:
+        edges, rows = found.edges[traversal.relation], traversal.adjacency
         position = np.array(edges.position.tolist(), np.int64)
         read = {"e_id": rows.edge_id, "time": rows.time, "weight": rows.weight, "until": rows.until}
-        columns[str(walk.relation)] = {
+        columns[str(traversal.relation)] = {
             "index": edges.index.tolist(),
             "drawn weight": None if edges.weight is None else edges.weight.tolist(),
             "outward": None if rows.outward is None else rows.outward[position].tolist(),

@@ -279,7 +279,7 @@ def compared(sampler: Any, found: Subgraph, wanted: oracle.Result) -> None:
         if found.trees is not None and wanted.trees is not None:
             assert found.trees[name].tolist() == wanted.trees[name]
     assert [ids.tolist() for ids in found.entered] == wanted.entered
-    adjacency = {walk.relation: walk.adjacency for walk in sampler.walks}
+    adjacency = {traversal.relation: traversal.adjacency for traversal in sampler.traversals}
     assert len(found.hops) == len(wanted.hops)
     for blocks, wants in zip(found.hops, wanted.hops, strict=True):
         assert [(tuple(b.relation.edge), b.relation.direction) for b in blocks] == [

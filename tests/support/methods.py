@@ -114,10 +114,10 @@ class Draw:
         times = np.full(seeds.size, self.time) if self.temporal else None
         entry = vertex_input("hub", seeds, ordinals, times)
         found = sampler.sample(entry, self.batch, sampler.scratch(), self.rounds)
-        walk = next(walk for walk in sampler.walks if walk.relation.edge == edge)
-        (block,) = (block for block in found.hops[self.hop] if block.relation == walk.relation)
+        traversal = next(traversal for traversal in sampler.traversals if traversal.relation.edge == edge)
+        (block,) = (block for block in found.hops[self.hop] if block.relation == traversal.relation)
         mine = block.position[block.seed_side == seeds.size - 1]
-        ranks: list[int] = (walk.adjacency.edge_id.read(mine) - self.ids).tolist()
+        ranks: list[int] = (traversal.adjacency.edge_id.read(mine) - self.ids).tolist()
         assert len(ranks) == 40
         return ranks
 
@@ -137,7 +137,7 @@ PARTS: dict[str, dict[str, Any]] = {
     "ordinal": {"ordinal": 8, "temporal": True},
     "ordinal or not": {"temporal": True},
     "seed time": {"time": 51, "temporal": True, "ordinal": 3},
-    "other types walked": {"further": (Fanout(EdgeType("hub", "back", "hub"), "IN", (1,)),)},
+    "other types traversed": {"further": (Fanout(EdgeType("hub", "back", "hub"), "IN", (1,)),)},
     "other seeds": {"seeds": (4, 5, 9)},
 }
 """Name → the changed fields of a draw."""

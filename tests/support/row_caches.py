@@ -57,12 +57,12 @@ def cache_of(
     check: Callable[[], None] = lambda: None,
 ) -> RowCache:
     """Return a cache with the rows of a batch, filled until `check` stops it."""
-    nodes = {walk.relation.expands: walk.arrays.rows.nodes for walk in sampler.walks}
+    nodes = {traversal.relation.expands: traversal.arrays.rows.nodes for traversal in sampler.traversals}
     counts = {name: nodes.get(name, NODES.get(name, PEOPLE)) for name in sampler.node_types}
     seeds = everybody(sampler.node_types[0], counts[sampler.node_types[0]])
-    found = RowCache(sampler.spec, sampler.walks)
-    visits = lambda: expected_accesses(replace(sampler.spec, link=None), sampler.walks, seeds, counts)  # noqa: E731
-    found.build(choose_rows(sampler.spec, sampler.walks, room, visits), allocate)
+    found = RowCache(sampler.spec, sampler.traversals)
+    visits = lambda: expected_accesses(replace(sampler.spec, link=None), sampler.traversals, seeds, counts)  # noqa: E731
+    found.build(choose_rows(sampler.spec, sampler.traversals, room, visits), allocate)
     with suppress(Stopped):
         found.fill(lambda: batch, lambda: rounds, check)
     return found

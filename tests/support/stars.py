@@ -50,7 +50,9 @@ def rounds_of(sampler: Any, batch: int) -> Rounds | None:
     spec = sampler.spec
     if spec.refresh is None or not spec.refresh.visited:
         return None
-    slots = {(w.relation, slot_of(spec, hop)): w.adjacency.nodes for w in sampler.walks for hop in range(spec.hops)}
+    slots = {
+        (w.relation, slot_of(spec, hop)): w.adjacency.nodes for w in sampler.traversals for hop in range(spec.hops)
+    }
     return {slot: np.full(nodes, batch // spec.refresh.every, np.int32) for slot, nodes in slots.items()}
 
 
@@ -62,8 +64,8 @@ def sampled(sampler: Any, entry: SamplerInput, batch: int) -> Subgraph:
 
 def cache_of(sampler: NeighborSampler) -> RowCache:
     """Return an empty cache with room for all rows."""
-    cache = RowCache(sampler.spec, sampler.walks)
-    cache.build(choose_rows(sampler.spec, sampler.walks, None, dict), lambda count: np.zeros(count, np.uint8))
+    cache = RowCache(sampler.spec, sampler.traversals)
+    cache.build(choose_rows(sampler.spec, sampler.traversals, None, dict), lambda count: np.zeros(count, np.uint8))
     return cache
 
 
@@ -116,7 +118,7 @@ class Stars:
         """Return each hub's edges in a sampler's batch."""
         found = sampled(sampler, vertex_input("hub", np.arange(self.degrees.size)), batch)
         ((block,),), (edges,) = found.hops, found.edges.values()
-        ids = sampler.walks[0].adjacency.edge_id.read(block.position)
+        ids = sampler.traversals[0].adjacency.edge_id.read(block.position)
         return Drawn(block.seed_side, ids - self.first[block.seed_side], edges.weight)
 
     def rows(self, size: int, refresh: Refresh, batch: int, **further: Any) -> Drawn:

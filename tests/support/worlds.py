@@ -165,10 +165,10 @@ def case(drawing: str, setting: str, direction: Direction, seed: int) -> Case:
     fanouts = []
     for edge in rng.permutation([KNOWS, LIKES, NEAR])[: int(rng.choice([1, 3, 3, 3]))].tolist():
         counts = [int(n) for n in rng.choice([0, 1, 2, 3, 3, 5, 20, 64, 65, FULL], hops)]
-        walked = direction if edge[1] == "knows" else rng.choice(["IN", "OUT", "BOTH"])
+        traversed = direction if edge[1] == "knows" else rng.choice(["IN", "OUT", "BOTH"])
         if how.method == "FULL":
             counts = [FULL if n else 0 for n in counts]
-        fanouts.append(Fanout(EdgeType(*edge), str(walked), tuple(counts)))  # type: ignore[arg-type]
+        fanouts.append(Fanout(EdgeType(*edge), str(traversed), tuple(counts)))  # type: ignore[arg-type]
     kind, count = str(rng.choice(["person", "person", "shop"])), int(rng.choice([0, 1, *[8] * 9]))
     link = fields.get("link")
     spec = sample_spec(

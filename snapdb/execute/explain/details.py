@@ -174,7 +174,7 @@ def rows(tables: Sequence[RowTable]) -> str:
     if not tables:
         return "no hop uses pool rows"
     lines = [
-        f"{table.size:,} edges of {table.walk.relation.edge.edge} {table.walk.relation.direction} at "
+        f"{table.size:,} edges of {table.traversal.relation.edge.edge} {table.traversal.relation.direction} at "
         + ("all hops" if table.slot == EVERY_HOP else f"hop {table.slot}")
         for table in tables
     ]

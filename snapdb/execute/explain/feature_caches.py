@@ -81,8 +81,8 @@ def feature_cache_nodes(
     if not features or (source is None and not stream.is_scarce) or not len(stream):
         return [], []
     context.step(f"estimating how often batches read the features of {stream.spec.snapshot}", None)
-    walks, counts = stream.sampler.backend.host_walks, opened.view.node_counts
-    visits = expected_visits(stream.spec, walks, opened.seeds, counts, context.check_stopped)
+    traversals, counts = stream.sampler.backend.host_traversals, opened.view.node_counts
+    visits = expected_visits(stream.spec, traversals, opened.seeds, counts, context.check_stopped)
     recent = stream.recent()
     batches = () if recent is None else recent.nodes
     files = sum(array.nbytes for feature in features.values() for array in feature.arrays)

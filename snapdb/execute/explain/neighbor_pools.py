@@ -22,7 +22,7 @@ from snapdb.plan.samples import SamplePlan
 from snapdb.sampling.cache_plan import Accesses, Choice, aliased, choose_rows, draws_from, edges_read, expected_accesses
 from snapdb.sampling.neighbor_pool_cache import RowCache
 from snapdb.sampling.rounds import Rounds, RowTable, row_tables, variance_factor
-from snapdb.sampling.walks import Walk
+from snapdb.sampling.traversals import Traversal
 from snapdb.types import Cache, Refresh, SampleSpec
 
 if TYPE_CHECKING:
@@ -57,10 +57,10 @@ def _row_costs(spec: SampleSpec, tables: tuple[RowTable, ...], visits: Accesses)
     assert refresh is not None
     costs, ages, variances, weights = _RowCosts(), 0.0, 0.0, 0.0
     for table in tables:
-        degrees = table.walk.adjacency.degrees()
+        degrees = table.traversal.adjacency.degrees()
         kept = degrees > aliased(spec, table.size)
         hops = [hop for hop in range(spec.hops) if draws_from(spec, table, hop)]
-        visited = sum((visits[table.walk.relation, hop] for hop in hops), np.zeros(degrees.size))
+        visited = sum((visits[table.traversal.relation, hop] for hop in hops), np.zeros(degrees.size))
         if not visited.any():  # no seed reaches these nodes
             continue
         degrees, visited, edges = degrees[kept], visited[kept], np.count_nonzero(degrees)
@@ -68,14 +68,14 @@ def _row_costs(spec: SampleSpec, tables: tuple[RowTable, ...], visits: Accesses)
         read = degrees if spec.drawing.method == "PRIORITY" else np.full(degrees.size, table.size)
         costs.rows, costs.aliased = costs.rows + degrees.size, costs.aliased + int(edges) - degrees.size
         costs.drawn += float(drawn.sum())
-        costs.bytes += float(drawn @ read) * table.walk.arrays.rows.indices.itemsize
+        costs.bytes += float(drawn @ read) * table.traversal.arrays.rows.indices.itemsize
         ages += float(visited @ _ages(refresh, drawn))
         weights += float(visited.sum())
         for hop in hops:
-            fanout = table.walk.fanout.counts[hop]
+            fanout = table.traversal.fanout.counts[hop]
             draws = visited * _life(refresh)
             factor = variance_factor(degrees, table.size, fanout, draws, refresh.kept(fanout))
-            variances += float(visits[table.walk.relation, hop][kept] @ factor)
+            variances += float(visits[table.traversal.relation, hop][kept] @ factor)
     if weights:
         costs.age, costs.variance = ages / weights, variances / weights
     return costs
@@ -114,24 +114,29 @@ _Numbers = dict[str, Any]
 
 
 def _cache_numbers(
-    spec: SampleSpec, walks: Sequence[Walk], choices: Sequence[Choice], visits: Accesses, batches: int, seconds: float
+    spec: SampleSpec,
+    traversals: Sequence[Traversal],
+    choices: Sequence[Choice],
+    visits: Accesses,
+    batches: int,
+    seconds: float,
 ) -> _Numbers:
     """Return the size of a full cache of these rows, its hit rate, and the reads that fill it in an epoch.
 
     Args:
         spec: The sampler.
-        walks: The relations of each hop.
+        traversals: The relations of each hop.
         choices: The rows that are cached.
         visits: The expected accesses.
         batches: The number of batches of the epoch.
         seconds: The time to sample and copy each row once.
     """
-    looked, read = _lookups(spec, walks, visits)
+    looked, read = _lookups(spec, traversals, visits)
     hits = saved = drawn = filled = 0.0
     for choice in choices:
-        item = choice.walk.arrays.rows.indices.itemsize
-        for hop in _hops(spec, choice.walk):
-            met, edges = visits[choice.walk.relation, hop][choice.nodes], edges_read(spec, choice, hop)
+        item = choice.traversal.arrays.rows.indices.itemsize
+        for hop in _hops(spec, choice.traversal):
+            met, edges = visits[choice.traversal.relation, hop][choice.nodes], edges_read(spec, choice, hop)
             hits, saved = hits + float(met @ (edges > 0)), saved + float(met @ edges) * item
         rows, edges_filled = _filled(spec, choice, visits, batches)
         drawn, filled = drawn + rows, filled + edges_filled * item
@@ -185,19 +190,19 @@ class CacheWatch:
         }
 
 
-def _hops(spec: SampleSpec, walk: Walk) -> list[int]:
-    return [hop for hop in range(spec.hops) if walk.count(hop)]
+def _hops(spec: SampleSpec, traversal: Traversal) -> list[int]:
+    return [hop for hop in range(spec.hops) if traversal.count(hop)]
 
 
-def _lookups(spec: SampleSpec, walks: Sequence[Walk], visits: Accesses) -> tuple[float, float]:
+def _lookups(spec: SampleSpec, traversals: Sequence[Traversal], visits: Accesses) -> tuple[float, float]:
     """Return the number of rows with edges that a batch looks up, and the number of bytes it reads from them."""
     looked = read = 0.0
-    for walk in walks:
-        degrees = walk.adjacency.degrees()
-        for hop in _hops(spec, walk):
-            met = visits[walk.relation, hop]
+    for traversal in traversals:
+        degrees = traversal.adjacency.degrees()
+        for hop in _hops(spec, traversal):
+            met = visits[traversal.relation, hop]
             looked += float(met @ (degrees > 0))
-            read += float(met @ np.minimum(degrees, walk.count(hop))) * walk.arrays.rows.indices.itemsize
+            read += float(met @ np.minimum(degrees, traversal.count(hop))) * traversal.arrays.rows.indices.itemsize
     return looked, read
 
 
@@ -205,13 +210,15 @@ def _filled(spec: SampleSpec, choice: Choice, visits: Accesses, batches: int) ->
     table, refresh = choice.table, spec.refresh
     if table is None or refresh is None:
         return 0.0, float(choice.lengths.sum())
-    met = [visits[table.walk.relation, hop][choice.nodes] for hop in range(spec.hops) if draws_from(spec, table, hop)]
+    met = [
+        visits[table.traversal.relation, hop][choice.nodes] for hop in range(spec.hops) if draws_from(spec, table, hop)
+    ]
     later = (
         max(0, batches - 1) / refresh.period if refresh.strategy == "OTF" else math.ceil(batches / refresh.period) - 1
     )
     times = 1 + later * _chances(refresh, sum(met, np.zeros(choice.nodes.size)))
     weighed = spec.drawing.method == "PRIORITY"
-    edges = table.walk.adjacency.degrees()[choice.nodes] if weighed else choice.lengths
+    edges = table.traversal.adjacency.degrees()[choice.nodes] if weighed else choice.lengths
     return float(times.sum()), float(times @ edges)
 
 
@@ -254,12 +261,12 @@ class _PoolEstimates:
 
     def __init__(self, context: ExecutionContext, opened: StreamSource, stream: MeteredStream) -> None:
         self._spec, self._stream, self._check = stream.spec, stream, context.check_stopped
-        self._walks = stream.sampler.backend.host_walks
+        self._traversals = stream.sampler.backend.host_traversals
         self._waited = stream.waited()
         counts = opened.view.node_counts
         context.step(f"estimating how often batches visit the nodes of {self._spec.snapshot}", None)
-        self._visits = expected_accesses(self._spec, self._walks, opened.seeds, counts, self._check)
-        self._all = choose_rows(self._spec, self._walks, None, dict)
+        self._visits = expected_accesses(self._spec, self._traversals, opened.seeds, counts, self._check)
+        self._all = choose_rows(self._spec, self._traversals, None, dict)
         self._serving = None if opened.cache is None else opened.cache.first
         self._recent = stream.recent() if stream.sampler.backend.name == "numba" else None
 
@@ -267,7 +274,7 @@ class _PoolEstimates:
         """Return the plan node for REFRESH, with the cost of sampling all rows and the seconds saved."""
         spec = self._spec
         assert spec.refresh is not None
-        tables = row_tables(spec, self._walks)
+        tables = row_tables(spec, self._traversals)
         costs, period = _row_costs(spec, tables, self._visits), spec.refresh.period
         drawn = [choice for choice in self._all if choice.table is not None]
         seconds = self._seconds(drawn) * costs.drawn / costs.rows if costs.rows else 0.0
@@ -290,9 +297,9 @@ class _PoolEstimates:
 
     def cache(self, cache: Cache) -> PlanNode:
         """Return the plan node for a cache, with its size when full and the reads that it does not save."""
-        choices = choose_rows(self._spec, self._walks, cache.room, lambda: self._visits)
+        choices = choose_rows(self._spec, self._traversals, cache.room, lambda: self._visits)
         batches, seconds = len(self._stream), self._seconds(choices)
-        numbers = _cache_numbers(self._spec, self._walks, choices, self._visits, batches, seconds)
+        numbers = _cache_numbers(self._spec, self._traversals, choices, self._visits, batches, seconds)
         if self._recent is not None:
             numbers["batch_pages"] = round(self._stream.pages(self._near(choices, self._recent)))
         serves = cache == self._serving and self._stream.sampler.backend.name == "numba"
@@ -321,11 +328,11 @@ class _PoolEstimates:
     def _near(self, choices: Sequence[Choice], recent: Recent) -> RowCache:
         """Build a cache of the rows that a few batches visit."""
         met = {name: np.unique(np.concatenate([nodes[name] for nodes in recent.nodes])) for name in recent.nodes[0]}
-        needed = [choice.only(np.isin(choice.nodes, met[choice.walk.relation.expands])) for choice in choices]
+        needed = [choice.only(np.isin(choice.nodes, met[choice.traversal.relation.expands])) for choice in choices]
         return self._filled(needed, recent.number, recent.rounds)
 
     def _filled(self, choices: Sequence[Choice], batch: int, rounds: Rounds | None = None) -> RowCache:
-        cache = RowCache(self._spec, self._walks)
+        cache = RowCache(self._spec, self._traversals)
         cache.build([choice for choice in choices if choice.nodes.size], lambda size: np.zeros(size, np.uint8))
         cache.fill(lambda: batch, lambda: rounds, self._check)
         return cache

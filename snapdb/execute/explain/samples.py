@@ -214,7 +214,7 @@ def _root(
         nodes.append(PlanNode("Negatives", details.negatives(spec), key="negatives"))
     nodes.append(PlanNode("Seeds", details.seed_order(spec), key="seeds"))
     drawing = f"{details.method(plan.hints.drawing or spec.drawing)}; {details.eligible(spec, unit)}"
-    if lacks_huge_pages(walk.arrays.rows.indices for walk in stream.sampler.backend.host_walks):
+    if lacks_huge_pages(traversal.arrays.rows.indices for traversal in stream.sampler.backend.host_traversals):
         drawing += "; no huge pages for files on this kernel: random reads of the topology miss the TLB"
     sample = PlanNode("Sample", drawing, tuple(nodes), key="sample")
     features = [
@@ -239,9 +239,9 @@ def _expand_nodes(context: ExecutionContext, plan: SamplePlan, stream: MeteredSt
     idle = {relation for fanout in unreached_fanouts(plan.spec) for relation in fanout.relations} - plan.hints.idle
     nodes = []
     for hop in range(plan.spec.hops):
-        for walk in stream.sampler.walks:
-            relation = walk.relation
-            count = walk.fanout.counts[hop]
+        for traversal in stream.sampler.traversals:
+            relation = traversal.relation
+            count = traversal.fanout.counts[hop]
             if not count:
                 continue
             form = details.row_form(context, layouts[relation.edge.edge], relation, backend, plan.hints)

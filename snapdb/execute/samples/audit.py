@@ -64,7 +64,7 @@ def audit(plan: AuditPlan, context: ExecutionContext) -> Rows:
             loading.BatchStream(opened._replace(cache=None), StreamOptions(max_threads=context.threads)) as stream,
         ):
             batches = _batches(context, stream, sample.epochs)
-            yield from _audited(truth, opened, [walk.relation for walk in stream.sampler.walks], batches)
+            yield from _audited(truth, opened, [traversal.relation for traversal in stream.sampler.traversals], batches)
     finally:
         opened.release()
     return None

@@ -131,16 +131,16 @@ def _with_period(spec: SampleSpec, view: GraphView, seeds: Seeds) -> SampleSpec:
 def _build_outgoing(context: ExecutionContext, plan: SamplePlan) -> None:
     """Store the edges of large edge types sorted by source, for reverse sampling, if the database is writable."""
     relations = [relation for fanout in plan.spec.fanouts for relation in fanout.relations]
-    walked = {r.edge.edge: r.edge for r in relations if r.direction != "IN" and r not in plan.hints.idle}
+    traversed = {r.edge.edge: r.edge for r in relations if r.direction != "IN" and r not in plan.hints.idle}
     link = plan.spec.link
-    walked |= {} if link is None else {edge.edge: edge for edge in link.known_types}
-    if context.store.db_dir.read_only or not walked:
+    traversed |= {} if link is None else {edge.edge: edge for edge in link.known_types}
+    if context.store.db_dir.read_only or not traversed:
         return
     layout = read_layout(context.store.db_dir, plan.snapshot)
     counts = {v.name: v.count for v in layout.vertices}
     for edge in layout.edges:
-        if edge.name in walked and edge.edges >= _WORTH and serves_outgoing(edge):
-            type_, what = walked[edge.name], f"sorting {edge.name} by source"
+        if edge.name in traversed and edge.edges >= _WORTH and serves_outgoing(edge):
+            type_, what = traversed[edge.name], f"sorting {edge.name} by source"
             build = partial(
                 write_outgoing,
                 context.store.db_dir.path,

@@ -149,8 +149,10 @@ class RowMaker:
         self._sampler = open_sampler(opened.view, replace(opened.hints.applied(spec), ids="int64"))
         self._expansion = SeedExpansion(opened.view, spec, opened.seeds)
         self._idle: deque[Scratch] = deque()  # append and pop are atomic, so no lock is necessary
-        self._adjacency: dict[Relation, Adjacency] = {walk.relation: walk.adjacency for walk in self._sampler.walks}
-        self._visits = VisitedRounds(spec, self._sampler.walks) if self.in_order else None
+        self._adjacency: dict[Relation, Adjacency] = {
+            traversal.relation: traversal.adjacency for traversal in self._sampler.traversals
+        }
+        self._visits = VisitedRounds(spec, self._sampler.traversals) if self.in_order else None
         self._largest = 0
         self.schema = _schema(opened.view, list(self._adjacency))
 

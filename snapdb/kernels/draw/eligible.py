@@ -39,7 +39,7 @@ STATIC = -(2**63)
 """The event time that represents static edges, which are within all time bounds."""
 
 
-class WalkArrays(NamedTuple):
+class TraversalArrays(NamedTuple):
     """A relation's rows and the columns that draws read. Columns that are not needed are empty."""
 
     rows: RowArrays
@@ -155,14 +155,16 @@ def _list_range(words: UInt64s, start: _Number, length: _Number, out: Int64s, at
 
 
 @kernel
-def list_row(walk: WalkArrays, eligible: Eligibility, tree: _Number, windows: Int64s, span: int, out: Int64s) -> int:
+def list_row(
+    traversal: TraversalArrays, eligible: Eligibility, tree: _Number, windows: Int64s, span: int, out: Int64s
+) -> int:
     """Write the positions of a row's eligible edges to `out`, by rank. Returns their number, or -1 for damage."""
-    words, at = walk.rows.live.words, 0
+    words, at = traversal.rows.live.words, 0
     for w in range(STRETCHES):
         begin = at
         at = _list_range(words, windows[span, START + w], windows[span, LENGTH + w], out, at)
         pairs = (windows[span, PAIRS + (w & 2)], windows[span, PAIRS + (w & 2) + 1])
-        at = _filter(walk, eligible, pairs, tree, out, begin, at)
+        at = _filter(traversal, eligible, pairs, tree, out, begin, at)
         if at < 0:
             return -1
     return at
@@ -170,7 +172,7 @@ def list_row(walk: WalkArrays, eligible: Eligibility, tree: _Number, windows: In
 
 @kernel
 def _filter(
-    walk: WalkArrays,
+    traversal: TraversalArrays,
     eligible: Eligibility,
     pairs: tuple[np.int64, np.int64],
     tree: _Number,
@@ -182,19 +184,19 @@ def _filter(
 
     `pairs` is the range of the excluded pairs for the row's node.
     """
-    bounds, born, barred, (first, last) = eligible.bounds, walk.born, eligible.excluded.neighbor, pairs
+    bounds, born, barred, (first, last) = eligible.bounds, traversal.born, eligible.excluded.neighbor, pairs
     timed = bounds.high.size > 0
-    dated = timed and has_values(walk.times)
-    ending = dated and has_values(walk.ends)
+    dated = timed and has_values(traversal.times)
+    ending = dated and has_values(traversal.ends)
     after = bounds.after[tree] if timed else np.int64(0)
     high = bounds.high[tree] if timed else np.int64(0)
     since = bounds.since[tree] if timed else np.int64(STATIC)
     at = begin
     for e in range(begin, end):
         p = out[e]
-        neighbor = neighbor_at(walk.rows, p)
-        time = value_at(walk.times, p) if dated else np.int64(STATIC)
-        if ending and time != STATIC and value_at(walk.ends, p) <= after:
+        neighbor = neighbor_at(traversal.rows, p)
+        time = value_at(traversal.times, p) if dated else np.int64(STATIC)
+        if ending and time != STATIC and value_at(traversal.ends, p) <= after:
             continue
         if timed and born.size > 0:
             if neighbor < 0 or neighbor >= born.size:
@@ -225,7 +227,7 @@ def _holds(values: Int64s, low: _Number, high: _Number, value: _Number) -> bool:
 # binary searches find its range. Rank queries on the bitmap count the live positions in a range without a pass over it.
 @kernel
 def find_windows(
-    walk: WalkArrays,
+    traversal: TraversalArrays,
     eligible: Eligibility,
     frontier: Frontier,
     first: int,
@@ -235,21 +237,21 @@ def find_windows(
     windows: Int64s,
 ) -> bool:
     """Write the ranges of frontier[first:last] to windows[0:]. Returns whether all rows are within their arrays."""
-    rows, bounds, count = walk.rows, eligible.bounds, last - first
+    rows, bounds, count = traversal.rows, eligible.bounds, last - first
     if not locate(rows, frontier.nodes, first, last, ahead, spans):
         return False
-    _open(walk.outward, spans, count, windows)
-    timed, ending = bounds.high.size > 0, has_values(walk.ends)
-    if timed and has_values(walk.times):
-        _cut(walk.times, bounds, not ending, frontier.trees, first, count, windows)
+    _open(traversal.outward, spans, count, windows)
+    timed, ending = bounds.high.size > 0, has_values(traversal.ends)
+    if timed and has_values(traversal.times):
+        _cut(traversal.times, bounds, not ending, frontier.trees, first, count, windows)
     _count(rows.live.words, rows.live.before, count, windows)
-    listed = timed and (ending or walk.born.size > 0)
+    listed = timed and (ending or traversal.born.size > 0)
     for span in range(count):
         windows[span, LISTED] = np.int64(listed)
         for field in range(PAIRS, PAIRS + 4):
             windows[span, field] = 0
     if eligible.excluded.neighbor.size > 0:
-        _find_pairs(eligible.excluded, frontier, first, count, walk.outward.size > 0, windows)
+        _find_pairs(eligible.excluded, frontier, first, count, traversal.outward.size > 0, windows)
     return True
 
 

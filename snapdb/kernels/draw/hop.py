@@ -26,7 +26,7 @@ from snapdb.kernels.draw.eligible import (
     Eligibility,
     Frontier,
     TimeBounds,
-    WalkArrays,
+    TraversalArrays,
     drop_zeros,
     find_windows,
     key_in_tree,
@@ -78,7 +78,7 @@ class DraftArrays(NamedTuple):
 
 @kernel
 def draw_rows(
-    walk: WalkArrays,
+    traversal: TraversalArrays,
     eligible: Eligibility,
     keys: DrawKeys,
     rule: DrawRule,
@@ -96,7 +96,7 @@ def draw_rows(
     windows = draft.windows
     for first in range(low, high, BLOCK):
         last = min(first + BLOCK, high)
-        if not find_windows(walk, eligible, frontier, first, last, high, draft.spans, windows):
+        if not find_windows(traversal, eligible, frontier, first, last, high, draft.spans, windows):
             return -1, edges, 0, 0
         room, longest = _needed(windows, last - first, rule)
         if edges + room > draft.positions.size or longest > draft.candidates.places.size:
@@ -105,9 +105,11 @@ def draw_rows(
         # Rows of the same kind are drawn in runs. Each kind has its own loop, so that the choice of kind is rarely
         # mispredicted.
         while i < last:
-            i, edges = _draw_ranked(rule, keys.pick, eligible.bounds, walk.rows, frontier, first, i, last, draft, edges)
+            i, edges = _draw_ranked(
+                rule, keys.pick, eligible.bounds, traversal.rows, frontier, first, i, last, draft, edges
+            )
             if i < last:
-                i, edges = _draw_listed(walk, eligible, keys, rule, frontier, first, i, last, draft, edges)
+                i, edges = _draw_listed(traversal, eligible, keys, rule, frontier, first, i, last, draft, edges)
             if edges < 0:
                 return -1, edges, 0, 0
     return high, edges, 0, 0
@@ -170,7 +172,7 @@ def _draw_ranked(
 # select.
 @kernel
 def _draw_listed(
-    walk: WalkArrays,
+    traversal: TraversalArrays,
     eligible: Eligibility,
     keys: DrawKeys,
     rule: DrawRule,
@@ -190,26 +192,26 @@ def _draw_listed(
     while i < last:
         span, node, tree, begin = i - first, frontier.nodes[i], tree_of(frontier, i), edges
         if windows[span, LISTED] != 0:
-            total = list_row(walk, eligible, tree, windows, span, places)
+            total = list_row(traversal, eligible, tree, windows, span, places)
         elif windows[span, TOTAL] > rule.ranked:
-            total = list_live(walk.rows.live.words, windows, span, places)
+            total = list_live(traversal.rows.live.words, windows, span, places)
         else:
             break
         if total < 0:
             return i, -1
         if total > k and method > SHARES:
-            edges = _draw_scored(walk, keys, rule, node, total, draft, edges)
+            edges = _draw_scored(traversal, keys, rule, node, total, draft, edges)
         elif total > k:
             key = key_in_tree(keys.pick, node, eligible.bounds, tree)
             if method == SHARES:
-                edges = _draw_shares(key, walk, rule, total, candidates, positions, edges)
+                edges = _draw_shares(key, traversal, rule, total, candidates, positions, edges)
             else:
-                draw_ranks(method, key, 0, total, k, walk.rows.indices, positions, edges)
+                draw_ranks(method, key, 0, total, k, traversal.rows.indices, positions, edges)
                 for e in range(edges, edges + k):
                     positions[e] = places[positions[e]]
                 edges += k
         else:
-            edges = _take_row(walk, rule, total, draft, edges)
+            edges = _take_row(traversal, rule, total, draft, edges)
         for e in range(begin, edges):
             draft.row_nodes[e] = i
         i += 1
@@ -217,14 +219,14 @@ def _draw_listed(
 
 
 @kernel
-def _take_row(walk: WalkArrays, rule: DrawRule, total: int, draft: DraftArrays, edges: int) -> int:
+def _take_row(traversal: TraversalArrays, rule: DrawRule, total: int, draft: DraftArrays, edges: int) -> int:
     """Take all of a row's listed edges, except those of weight 0 if the rule skips them.
 
     Returns the new number of edges.
     """
     places, weights = draft.candidates.places, draft.weights
     if rule.skips_zeros:
-        total = int(drop_zeros(walk.weights, places, total))
+        total = int(drop_zeros(traversal.weights, places, total))
     for rank in range(total):
         draft.positions[edges + rank] = places[rank]
         if weights.size > 0:
@@ -234,20 +236,26 @@ def _take_row(walk: WalkArrays, rule: DrawRule, total: int, draft: DraftArrays, 
 
 @kernel
 def _draw_scored(
-    walk: WalkArrays, keys: DrawKeys, rule: DrawRule, node: _Number, total: int, draft: DraftArrays, edges: int
+    traversal: TraversalArrays,
+    keys: DrawKeys,
+    rule: DrawRule,
+    node: _Number,
+    total: int,
+    draft: DraftArrays,
+    edges: int,
 ) -> int:
     """Draw the k edges in a row with the smallest scores. Returns the new number of edges."""
     method, candidates = rule.method, draft.candidates
-    count = score_edges(method, fold(keys.hash, np.uint64(node)), walk, total, candidates)
+    count = score_edges(method, fold(keys.hash, np.uint64(node)), traversal, total, candidates)
     if method == NEWEST:
-        score_times(walk.times, count, candidates)
+        score_times(traversal.times, count, candidates)
     elif method == LABOR:
-        score_neighbors(keys, walk.rows, count, candidates)
-    return _take_first(rule, walk, count, draft, edges)
+        score_neighbors(keys, traversal.rows, count, candidates)
+    return _take_first(rule, traversal, count, draft, edges)
 
 
 @kernel
-def _take_first(rule: DrawRule, walk: WalkArrays, count: int, draft: DraftArrays, edges: int) -> int:
+def _take_first(rule: DrawRule, traversal: TraversalArrays, count: int, draft: DraftArrays, edges: int) -> int:
     """Take the k edges in places[:count] with the smallest scores, in rank order.
 
     These are the edges that precede the (k+1)-th edge. Under PRIORITY, the score of the (k+1)-th edge is the threshold
@@ -255,13 +263,13 @@ def _take_first(rule: DrawRule, walk: WalkArrays, count: int, draft: DraftArrays
     """
     k, candidates = rule.fanout, draft.candidates
     limit = nth_smallest(candidates, count, k + 1) if count > k else -1
-    weighted = has_values(walk.weights)
+    weighted = has_values(traversal.weights)
     for i in range(count):
         if limit >= 0 and not comes_first(candidates, i, limit):
             continue
         draft.positions[edges] = candidates.places[i]
         if rule.method == PRIORITY:
-            weight = value_at(walk.weights, candidates.places[i]) if weighted else 1.0
+            weight = value_at(traversal.weights, candidates.places[i]) if weighted else 1.0
             share = weight * candidates.floats[limit] * 2.0**-32 if limit >= 0 else 1.0
             draft.weights[edges] = 1.0 / min(1.0, share)
         edges += 1
@@ -272,14 +280,20 @@ def _take_first(rule: DrawRule, walk: WalkArrays, count: int, draft: DraftArrays
 # but building it costs more than it saves for fanouts of 5 to 50.
 @kernel
 def _draw_shares(
-    key: np.uint64, walk: WalkArrays, rule: DrawRule, total: int, candidates: Candidates, positions: Int64s, edges: int
+    key: np.uint64,
+    traversal: TraversalArrays,
+    rule: DrawRule,
+    total: int,
+    candidates: Candidates,
+    positions: Int64s,
+    edges: int,
 ) -> int:
     """Draw k edges in places[:total] with replacement, by weight, or none if all weights are 0.
 
     Computes prefix sums of the weights, in units of 2^-32 of the largest weight, and runs a binary search per draw. If
     at most k edges have a positive weight and the rule skips zeros, each of these edges is taken once.
     """
-    k, places, sums, weights = rule.fanout, candidates.places, candidates.ties, walk.weights
+    k, places, sums, weights = rule.fanout, candidates.places, candidates.ties, traversal.weights
     weighted = has_values(weights)
     greatest = 0.0 if weighted else 1.0
     if weighted:

@@ -24,7 +24,7 @@ from snapdb.kernels.adjacency.forms import ColumnArrays, RowArrays, has_values, 
 from snapdb.kernels.adjacency.spans import BASE_LEN, BASE_START, BLOCK, DELTA_LEN, DELTA_START, FIELDS, locate_range
 from snapdb.kernels.bits import is_set
 from snapdb.kernels.compiled import allocating_kernel, kernel
-from snapdb.kernels.draw.eligible import WalkArrays
+from snapdb.kernels.draw.eligible import TraversalArrays
 from snapdb.kernels.rng import draw, fold
 
 FLOYD, REPLACE, LAST, SHARES, RACE, PRIORITY, TOPK, NEWEST, BOTTOMK, LABOR = range(10)
@@ -114,23 +114,23 @@ def _priority_score(bits: np.uint64, weight: float) -> float:
 # Under BOTTOMK (Cohen and Kaplan, 2007), it is the hash of the edge. Under LABOR (Balin and Çatalyürek, 2023), it is
 # the hash of the neighbour.
 @kernel
-def score_edges(method: int, key: np.uint64, walk: WalkArrays, count: int, edges: Candidates) -> int:
+def score_edges(method: int, key: np.uint64, traversal: TraversalArrays, count: int, edges: Candidates) -> int:
     """Score the edges in places[:count], remove those with weight 0, and return the number of remaining edges.
 
     `key` is the hash key of the row's node. Of edges with equal scores, the smaller tie breaker comes first, then the
     smaller rank. Draws by time or by neighbour are then scored by `score_times` and `score_neighbors`.
     """
     places, scores, floats, ties = edges.places, edges.scores, edges.floats, edges.ties
-    weighted = has_values(walk.weights)
+    weighted = has_values(traversal.weights)
     drawn = (method == RACE) | (method == PRIORITY)
     kept, weight = 0, 1.0
     for i in range(count):
         p = places[i]
         if weighted:
-            weight = value_at(walk.weights, p)
+            weight = value_at(traversal.weights, p)
             if drawn and weight <= 0.0:
                 continue
-        edge = np.int64(value_at(walk.ids, p))
+        edge = np.int64(value_at(traversal.ids, p))
         places[kept] = p
         ties[kept] = ~edge if method in (TOPK, NEWEST) else edge
         if method == RACE:

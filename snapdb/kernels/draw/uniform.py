@@ -223,7 +223,7 @@ def _place(rows: RowArrays, spans: Int64s, low: int, high: int, fanout: int, pos
 
 
 @kernel
-def _is_walked(held: int, degree: int) -> bool:
+def _is_scanned(held: int, degree: int) -> bool:
     """Return whether the dead positions of a row with `held` positions are skipped in a single pass."""
     return (held - degree <= _WALKED) & (held <= _LISTED)
 
@@ -236,7 +236,7 @@ def _skip_dead(words: UInt64s, spans: Int64s, low: int, high: int, fanout: int, 
         degree, kept, rest = spans[span, DEGREE], spans[span, BASE_LEN], spans[span, DELTA_LEN]
         begin, end = edge, edge + min(degree, fanout)
         edge = end
-        if degree == kept + rest or not _is_walked(kept + rest, degree):
+        if degree == kept + rest or not _is_scanned(kept + rest, degree):
             continue
         start, count, shift = spans[span, BASE_START], kept, np.int64(0)
         for part in range(2):
@@ -266,7 +266,7 @@ def _select(
         degree, kept, rest = spans[span, DEGREE], spans[span, BASE_LEN], spans[span, DELTA_LEN]
         begin, end = edge, edge + min(degree, fanout)
         edge = end
-        if degree == kept + rest or _is_walked(kept + rest, degree):
+        if degree == kept + rest or _is_scanned(kept + rest, degree):
             continue
         base_start, delta_start, alive = spans[span, BASE_START], spans[span, DELTA_START], spans[span, BASE_LIVE]
         base_before = live_before(words, before, base_start)
@@ -289,7 +289,7 @@ def _move_to_delta(bits: bool, spans: Int64s, low: int, high: int, fanout: int, 
         degree, kept, rest = spans[span, DEGREE], spans[span, BASE_LEN], spans[span, DELTA_LEN]
         begin, end = edge, edge + min(degree, fanout)
         edge = end
-        if rest == 0 or (bits and not _is_walked(kept + rest, degree)):
+        if rest == 0 or (bits and not _is_scanned(kept + rest, degree)):
             continue
         limit = spans[span, BASE_START] + kept
         shift = spans[span, DELTA_START] - limit

@@ -35,7 +35,7 @@ from snapdb.kernels.compiled import (
     prefetch,
     store_last,
 )
-from snapdb.kernels.draw.eligible import WalkArrays
+from snapdb.kernels.draw.eligible import TraversalArrays
 from snapdb.kernels.draw.floyd import table_size
 from snapdb.kernels.draw.hop import DraftArrays
 from snapdb.kernels.neighbor_pool.rows import PoolRow, PoolRule, RowKeys, draw_best, draw_row, row_key, row_round
@@ -263,18 +263,24 @@ def _find_in_copies(
 # O(size) per record, or O(degree) under PRIORITY. Records of the wanted round are skipped.
 @allocating_kernel
 def fill_rows(
-    rows: RowArrays, walk: WalkArrays | None, pool: NeighborPool, nodes: Int64s, low: int, high: int, draft: DraftArrays
+    rows: RowArrays,
+    traversal: TraversalArrays | None,
+    pool: NeighborPool,
+    nodes: Int64s,
+    low: int,
+    high: int,
+    draft: DraftArrays,
 ) -> tuple[int, int, int, _Number]:
     """Redraw the records low ≤ number < high that are not of the wanted round. Record i belongs to nodes[i].
 
-    `walk` is used only under PRIORITY. For other methods it is None, so that the draws of PRIORITY are not compiled.
+    `traversal` is used only under PRIORITY. Otherwise it is None, so that the draws of PRIORITY are not compiled.
 
     Returns the index where it stopped (-1 if a row extends beyond its arrays or is not longer than a record), the
     number of rows drawn, the number of edges read for them, and the row length for which the draft needs room to
     continue.
     """
     keys, rule, cached, spans = pool.keys, pool.rule, pool.cached, draft.spans
-    size, weighted = rule.size, walk is not None
+    size, weighted = rule.size, traversal is not None
     stale, who = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
     ids, table = np.empty(size, np.int64), np.empty(table_size(size), np.int64)
     row = PoolRow(np.empty(size, np.int64), ids, ids, table, np.zeros(2, np.float64))
@@ -298,8 +304,8 @@ def fill_rows(
             key = row_key(keys, wanted, who[span])
             best = -1
             next_: _Number = np.int64(-1)
-            if walk is not None:
-                best, next_ = draw_best(walk, key, rule.few, spans, span, draft, row)
+            if traversal is not None:
+                best, next_ = draw_best(traversal, key, rule.few, spans, span, draft, row)
                 read += spans[span, DEGREE]
             else:
                 draw_row(rows.live, key, spans, span, row)

@@ -26,7 +26,7 @@ from snapdb.kernels.draw.eligible import (
     TOTAL,
     Eligibility,
     Frontier,
-    WalkArrays,
+    TraversalArrays,
     drop_zeros,
     find_windows,
     key_in_tree,
@@ -71,7 +71,7 @@ _Number = int | np.int64
 
 @allocating_kernel
 def draw_limited(
-    walk: WalkArrays,
+    traversal: TraversalArrays,
     eligible: Eligibility,
     pool: NeighborPool,
     frontier: Frontier,
@@ -103,7 +103,7 @@ def draw_limited(
         last, begin = min(first + BLOCK, high), edges
         find_records(pool.keys, pool.cached, frontier.nodes, first, last, high, block)
         count = _list_uncached(pool, enough, frontier, first, last, block, listed)
-        if not find_windows(walk, eligible, listed, 0, count, count, spans, windows):
+        if not find_windows(traversal, eligible, listed, 0, count, count, spans, windows):
             return -1, edges, 0, 0
         room, longest = _needed(windows, spans, count, rule)
         room += (last - first - count) * rule.fanout
@@ -111,14 +111,14 @@ def draw_limited(
             return first, edges, edges + room, longest
         i = first
         while i < last and edges >= 0:  # each kind of row has its own loop, so rows of the same kind are drawn in runs
-            i, edges = _draw_recorded(walk, pool, frontier.nodes, first, i, last, block, limit, draft, edges)
+            i, edges = _draw_recorded(traversal, pool, frontier.nodes, first, i, last, block, limit, draft, edges)
             if edges >= 0 and i < last:
-                i, edges = _draw_uncached(walk, eligible, pool, frontier, first, i, last, block, draft, row, edges)
+                i, edges = _draw_uncached(traversal, eligible, pool, frontier, first, i, last, block, draft, row, edges)
         # A writer overtook this reader, so redraw the whole block, because its other records may also be newer.
         if edges == TORN:
             edges = begin
             continue
-        if edges < 0 or not load_pooled(walk.rows, pool.copies, frontier.nodes, draft, begin, edges, limit):
+        if edges < 0 or not load_pooled(traversal.rows, pool.copies, frontier.nodes, draft, begin, edges, limit):
             return -1, edges, 0, 0
         first = last
     return high, edges, 0, 0
@@ -161,7 +161,7 @@ def _needed(windows: Int64s, spans: Int64s, count: int, rule: PoolRule) -> tuple
 
 @kernel
 def _draw_recorded(
-    walk: WalkArrays,
+    traversal: TraversalArrays,
     pool: NeighborPool,
     nodes: Int64s,
     first: int,
@@ -184,7 +184,9 @@ def _draw_recorded(
     while i < last and block[i - first, SPAN] < 0:
         record, begin = block[i - first, RECORD], edges
         edges += picks
-        draw_ranks(FLOYD, fold(rule.pick, np.uint64(nodes[i])), 0, size, picks, walk.rows.indices, positions, begin)
+        draw_ranks(
+            FLOYD, fold(rule.pick, np.uint64(nodes[i])), 0, size, picks, traversal.rows.indices, positions, begin
+        )
         sound = take_recorded(records, record, size, limit, draft, begin, edges)
         bound = pool.cached.scores[record, 1]
         if is_torn(records, record, block[i - first, VERSION]):
@@ -193,7 +195,7 @@ def _draw_recorded(
             return i, -1
         for e in range(begin, edges):
             draft.row_nodes[e] = i
-            chance = min(1.0, (weight_at(walk, positions[e]) * bound) * 2.0**-32)
+            chance = min(1.0, (weight_at(traversal, positions[e]) * bound) * 2.0**-32)
             draft.weights[e] = 1.0 / (chance * inside)
         i += 1
     return i, edges
@@ -205,7 +207,7 @@ def _draw_recorded(
 # takes the other edges.
 @kernel
 def _draw_uncached(
-    walk: WalkArrays,
+    traversal: TraversalArrays,
     eligible: Eligibility,
     pool: NeighborPool,
     frontier: Frontier,
@@ -226,7 +228,7 @@ def _draw_uncached(
         best: _Number = np.int64(-1)
         next_: _Number = np.int64(-1)
         if windows[span, LISTED] != 0:
-            total = np.int64(list_row(walk, eligible, tree, windows, span, places))
+            total = np.int64(list_row(traversal, eligible, tree, windows, span, places))
             if total < 0:
                 return i, -1
         every = bool(total <= rule.fanout or spans[span, DEGREE] <= everything)
@@ -238,23 +240,23 @@ def _draw_uncached(
             key = row_key(pool.keys, row_round(pool.keys, node), node)
             row.neighbors[:] = -1
             if weighted:
-                best, next_ = draw_best(walk, key, rule.few, spans, span, draft, row)
+                best, next_ = draw_best(traversal, key, rule.few, spans, span, draft, row)
             else:
-                draw_row(walk.rows.live, key, spans, span, row)
+                draw_row(traversal.rows.live, key, spans, span, row)
         if weighted:
             every |= bool(best < 0)
             best = row.positions[best] if best >= 0 else best
             if total > rule.fanout or rule.skips_zeros:
-                total = _list_weighted(walk, eligible, tree, windows, span, places)
+                total = _list_weighted(traversal, eligible, tree, windows, span, places)
                 every |= bool(total <= rule.fanout)
         pick = key_in_tree(rule.pick, node, eligible.bounds, tree)
         residual = key_in_tree(rule.residual, node, eligible.bounds, tree)
         edges += min(int(total), rule.fanout)
         held = total if every else _meet(total, span, draft, row)
         picks = total if edges - begin == total else min(np.int64(rule.pooled), held)
-        _draw_twice(walk.rows, pick, residual, every, total, held, picks, span, draft, row, (begin, edges))
+        _draw_twice(traversal.rows, pick, residual, every, total, held, picks, span, draft, row, (begin, edges))
         if weighted:
-            weigh(rule, walk, RowShare(total, held, best, next_), row, draft, begin, edges)
+            weigh(rule, traversal, RowShare(total, held, best, next_), row, draft, begin, edges)
         draft.row_nodes[begin:edges] = i
         i += 1
     return i, edges
@@ -274,15 +276,15 @@ def _read_record(cached: CachedRows, record: _Number, weighted: bool, row: PoolR
 
 @kernel
 def _list_weighted(
-    walk: WalkArrays, eligible: Eligibility, tree: _Number, windows: Int64s, span: int, places: Int64s
+    traversal: TraversalArrays, eligible: Eligibility, tree: _Number, windows: Int64s, span: int, places: Int64s
 ) -> _Number:
     """List a row's eligible edges with positive weights, mark the row as LISTED, and return the number of edges."""
     if windows[span, LISTED] != 0:
-        total = np.int64(list_row(walk, eligible, tree, windows, span, places))
+        total = np.int64(list_row(traversal, eligible, tree, windows, span, places))
     else:
-        total = np.int64(list_live(walk.rows.live.words, windows, span, places))
+        total = np.int64(list_live(traversal.rows.live.words, windows, span, places))
     windows[span, LISTED] = 1
-    return drop_zeros(walk.weights, places, total)
+    return drop_zeros(traversal.weights, places, total)
 
 
 @kernel

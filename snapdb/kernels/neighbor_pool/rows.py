@@ -18,7 +18,7 @@ from snapdb.kernels.adjacency.forms import LiveArrays, has_values, value_at
 from snapdb.kernels.adjacency.spans import BASE_LEN, BASE_LIVE, BASE_START, DEGREE, DELTA_LEN, DELTA_START, list_spans
 from snapdb.kernels.bits import live_before, select_live
 from snapdb.kernels.compiled import kernel
-from snapdb.kernels.draw.eligible import WalkArrays
+from snapdb.kernels.draw.eligible import TraversalArrays
 from snapdb.kernels.draw.floyd import draw_ranks_sorted
 from snapdb.kernels.draw.hop import DraftArrays
 from snapdb.kernels.draw.scores import PRIORITY, comes_first, nth_smallest, score_edges
@@ -125,7 +125,7 @@ def draw_row(live: LiveArrays, key: np.uint64, spans: Int64s, span: int, row: Po
 
 @kernel
 def draw_best(
-    walk: WalkArrays, key: np.uint64, few: int, spans: Int64s, span: int, draft: DraftArrays, row: PoolRow
+    traversal: TraversalArrays, key: np.uint64, few: int, spans: Int64s, span: int, draft: DraftArrays, row: PoolRow
 ) -> tuple[int, _Number]:
     """Draw a row under PRIORITY: the edges of a located row with the smallest scores. Their positions ascend.
 
@@ -134,8 +134,8 @@ def draw_best(
     """
     candidates, size = draft.candidates, row.positions.size
     places, floats = candidates.places, candidates.floats
-    count = int(list_spans(walk.rows.live.words, spans[span : span + 1], 1, places, np.int64(0)))
-    count = score_edges(PRIORITY, key, walk, count, candidates)
+    count = int(list_spans(traversal.rows.live.words, spans[span : span + 1], 1, places, np.int64(0)))
+    count = score_edges(PRIORITY, key, traversal, count, candidates)
     if count <= few:
         return -1, np.int64(-1)
     next_ = nth_smallest(candidates, count, size + 1)
@@ -210,11 +210,11 @@ def pass_over(chosen: Int64s, count: _Number, ranks: Int64s, begin: _Number, end
 # probability weight * threshold. If it is, it is drawn from the row or by the residual draw, and otherwise only by the
 # residual draw. The weight is the reciprocal of the total probability.
 @kernel
-def weight_at(walk: WalkArrays, position: _Number) -> float:
+def weight_at(traversal: TraversalArrays, position: _Number) -> float:
     """Return the weight of the edge at a position, or 1 if edges have no weights."""
-    if not has_values(walk.weights):
+    if not has_values(traversal.weights):
         return 1.0
-    weight: float = value_at(walk.weights, position)
+    weight: float = value_at(traversal.weights, position)
     return weight
 
 
@@ -233,7 +233,13 @@ class RowShare(NamedTuple):
 
 @kernel
 def weigh(
-    rule: PoolRule, walk: WalkArrays, share: RowShare, row: PoolRow, draft: DraftArrays, begin: _Number, end: _Number
+    rule: PoolRule,
+    traversal: TraversalArrays,
+    share: RowShare,
+    row: PoolRow,
+    draft: DraftArrays,
+    begin: _Number,
+    end: _Number,
 ) -> None:
     """Write the weights of the edges drawn from a row and by the residual draw to weights[begin:end]."""
     fanout, pooled, places, weights = rule.fanout, rule.pooled, draft.candidates.places, draft.weights
@@ -252,7 +258,7 @@ def weigh(
         inside = _is_in(row.positions, held, p)
         bound = row.bounds[1] if inside else row.bounds[0]
         some, all_ = (picks, held) if inside else (min(np.int64(pooled), joined), joined)
-        chance = min(1.0, (weight_at(walk, p) * bound) * 2.0**-32)
+        chance = min(1.0, (weight_at(traversal, p) * bound) * 2.0**-32)
         part = some / all_
         drawn = part + (1.0 - part) * _residual_chance(some, fanout, total)
         weights[e] = 1.0 / (chance * drawn + (1.0 - chance) * (without if inside else now))

@@ -12,7 +12,7 @@ from snapdb.plan.patterns.access import Access, identity_columns
 from snapdb.plan.patterns.graphs import EdgeType, ElementType, PatternGraph
 from snapdb.plan.patterns.paths import BoundPath, Node, Patterns, Step
 from snapdb.plan.patterns.references import Condition
-from snapdb.plan.searches import Traversal
+from snapdb.plan.searches import EdgeTraversal
 from snapdb.sql_engine import quote, text_literal
 
 _MOST = 256
@@ -38,7 +38,7 @@ class Combination:
     """One type per variable of the fixed path patterns, and the direction of each hop."""
 
     types: dict[str, str] = field(default_factory=dict)
-    traversals: list[Traversal] = field(default_factory=list)
+    traversals: list[EdgeTraversal] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -133,7 +133,7 @@ def _assign(
         found.append(chosen)
 
 
-def traversals(edge: EdgeType, step: Step) -> Iterator[tuple[Traversal, str, str]]:
+def traversals(edge: EdgeType, step: Step) -> Iterator[tuple[EdgeTraversal, str, str]]:
     """Yield the ways in which a step can traverse an edge type, with the vertex types before and after it."""
     source, destination = edge.element.source.lower(), edge.element.destination.lower()
     if step.direction == "any" and source == destination:
@@ -210,7 +210,7 @@ def _column(alias: str, element: ElementType, name: str) -> str:
 _BEFORE, _AFTER = "before {}", "after {}"
 
 
-def _edge_source(edge: EdgeType, traversal: Traversal) -> str:
+def _edge_source(edge: EdgeType, traversal: EdgeTraversal) -> str:
     """Return the FROM item of an edge. In both directions, each edge has one row per direction, a self loop one."""
     if traversal != "both":
         return edge.relation
@@ -224,7 +224,7 @@ def _edge_source(edge: EdgeType, traversal: Traversal) -> str:
     return f"({sides[0]} UNION ALL {sides[1]} WHERE NOT ({loop}))"
 
 
-def _hop_columns(edge: EdgeType, traversal: Traversal, alias: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _hop_columns(edge: EdgeType, traversal: EdgeTraversal, alias: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the columns with the keys of the vertices before and after an edge."""
     source, destination = edge.element.source_key, edge.element.destination_key
     if traversal == "both":

@@ -139,7 +139,7 @@ def bind_drawing(
     """
     clauses = statement.clauses
     method: Method = "UNIFORM" if clauses.method is None else clauses.method.method
-    walked = _walked_edges(snapshot, fanouts)
+    traversed = _traversed_edges(snapshot, fanouts)
     with_replacement = clauses.replace is not None and clauses.replace.value
     if clauses.replace is not None and with_replacement and method != "UNIFORM":
         raise BindError(
@@ -153,13 +153,13 @@ def bind_drawing(
             span=clauses.weights.span,
             code="clauses-clash",
         )
-    if method == "LATEST" and not any(edge.event_time for edge in walked):
+    if method == "LATEST" and not any(edge.event_time for edge in traversed):
         raise BindError(
-            f"METHOD LATEST needs event times, but no edge type in FANOUT ({_names(walked)}) has an EVENT TIME",
+            f"METHOD LATEST needs event times, but no edge type in FANOUT ({_names(traversed)}) has an EVENT TIME",
             span=_place(statement),
             code="needs-event-time",
         )
-    weights = _weights(statement, method, snapshot, walked, context, tables)
+    weights = _weights(statement, method, snapshot, traversed, context, tables)
     return Drawing(
         method=method,
         replace=with_replacement,
@@ -169,7 +169,7 @@ def bind_drawing(
     )
 
 
-def _walked_edges(snapshot: Snapshot, fanouts: Sequence[Fanout]) -> list[EdgeElement]:
+def _traversed_edges(snapshot: Snapshot, fanouts: Sequence[Fanout]) -> list[EdgeElement]:
     """Return the edge types in FANOUT, in graph order."""
     names = {fanout.edge.edge for fanout in fanouts}
     return [edge for edge in snapshot.graph.edges if edge.name in names]
@@ -202,17 +202,17 @@ def _weights(
     statement: Sample,
     method: Method,
     snapshot: Snapshot,
-    walked: Sequence[EdgeElement],
+    traversed: Sequence[EdgeElement],
     context: BindContext,
     tables: Mapping[str, Table],
 ) -> dict[str, str]:
     """Return the weight column of each edge type that has one, in graph order."""
     clause = statement.clauses.weights
-    named = {} if clause is None else _named_weights(clause.value, snapshot, walked, context, tables)
+    named = {} if clause is None else _named_weights(clause.value, snapshot, traversed, context, tables)
     # Under WEIGHT BY, edges of types without a weight column have weight 1. TOPK and PRIORITY require one per type.
     if method not in _BY_WEIGHT:
-        return {edge.name: named[edge.name] for edge in walked if edge.name in named}
-    weights = {edge.name: named.get(edge.name) or edge.weight for edge in walked}
+        return {edge.name: named[edge.name] for edge in traversed if edge.name in named}
+    weights = {edge.name: named.get(edge.name) or edge.weight for edge in traversed}
     if missing := [name for name, column in weights.items() if column is None]:
         raise BindError(
             f"METHOD {method} needs a weight for every edge type in FANOUT, but {missing[0]} has none; write "
@@ -226,7 +226,7 @@ def _weights(
 def _named_weights(
     columns: Sequence[WeightColumn],
     snapshot: Snapshot,
-    walked: Sequence[EdgeElement],
+    traversed: Sequence[EdgeElement],
     context: BindContext,
     tables: Mapping[str, Table],
 ) -> dict[str, str]:
@@ -237,14 +237,14 @@ def _named_weights(
             if len(columns) > 1:
                 raise BindError(
                     f"if WEIGHT BY has several columns, each must be qualified by its edge type, as in "
-                    f"{quote_odd(walked[0].name)}.{quote_odd(column.text)}",
+                    f"{quote_odd(traversed[0].name)}.{quote_odd(column.text)}",
                     span=column.span,
                     code="ambiguous-weight",
                 )
-            return {edge.name: _weight_of(edge, column, tables, alone=len(walked) == 1) for edge in walked}
+            return {edge.name: _weight_of(edge, column, tables, alone=len(traversed) == 1) for edge in traversed}
         edge = find_edge_type(context, snapshot, edge_name)
-        if edge not in walked:
-            hint = did_you_mean(edge_name.text, [e.name for e in walked]) or f"; FANOUT has {_names(walked)}"
+        if edge not in traversed:
+            hint = did_you_mean(edge_name.text, [e.name for e in traversed]) or f"; FANOUT has {_names(traversed)}"
             raise BindError(
                 f'edge type "{edge.name}" in WEIGHT BY is not listed in FANOUT{hint}',
                 span=edge_name.span,

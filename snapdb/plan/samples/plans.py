@@ -135,7 +135,7 @@ def seed_types(spec: SampleSpec) -> set[str]:
 
 def reached_relations(spec: SampleSpec) -> set[Relation]:
     """Return the relations that can sample an edge, because at some hop they expand a vertex type that was reached."""
-    walked: set[Relation] = set()
+    traversed: set[Relation] = set()
     new = seed_types(spec)
     for hop in range(spec.hops):
         drawing = {
@@ -145,17 +145,17 @@ def reached_relations(spec: SampleSpec) -> set[Relation]:
             for relation in fanout.relations
             if relation.expands in new
         }
-        walked |= drawing
+        traversed |= drawing
         reached = {relation.reaches for relation in drawing}
         # BLOCKS expands every node of the batch at each hop, and NODES only the new ones.
         new = new | reached if spec.layout == "BLOCKS" else reached
-    return walked
+    return traversed
 
 
 def unreached_fanouts(spec: SampleSpec) -> list[Fanout]:
     """Return the fanouts that never sample an edge, except those with only zero counts, which are intentional."""
-    walked = reached_relations(spec)
-    return [f for f in spec.fanouts if any(f.counts) and not walked.intersection(f.relations)]
+    traversed = reached_relations(spec)
+    return [f for f in spec.fanouts if any(f.counts) and not traversed.intersection(f.relations)]
 
 
 class SeedColumns(NamedTuple):

@@ -181,7 +181,7 @@ def entered(kind: str, ids: list[int], ordinals: list[int] | None = None, times:
     return Entrants([(kind, ids, places)], places if ordinals is None else ordinals, times)
 
 
-def walks(edge: EdgeKey, direction: Direction) -> list[tuple[Direction, str, str]]:
+def traversals(edge: EdgeKey, direction: Direction) -> list[tuple[Direction, str, str]]:
     """Return (direction, expanded vertex type, reached type). BOTH between different types is IN, then OUT ("Rows")."""
     source, _, destination = edge
     inward: tuple[Direction, str, str] = ("IN", destination, source)
@@ -257,16 +257,16 @@ class _Batch:
     def hop(self, ordered: list[Fanout], hop: int, low: dict[str, int], high: dict[str, int]) -> Iterator[Block]:
         """Yield the blocks of one hop in sampling order. New nodes are numbered by first appearance ("Batch")."""
         for edge, direction, counts in ordered:
-            for walked, expands, reaches in walks(edge, direction):
-                block, fanout = Block(edge, walked), counts[hop] if hop < len(counts) else 0
+            for traversed, expands, reaches in traversals(edge, direction):
+                block, fanout = Block(edge, traversed), counts[hop] if hop < len(counts) else 0
                 for near in range(low[expands], high[expands]):
                     tree, node = self.numbering[expands].nodes[near]
-                    row = self.options.of_row(logical_row(self.graph, edge, walked, node), fanout)
+                    row = self.options.of_row(logical_row(self.graph, edge, traversed, node), fanout)
                     seen = self.eligible(edge, row, reaches, tree)
                     ordinal = 0 if tree is None else self.entrants.ordinals[tree]
-                    et = type_hash(edge, walked)
+                    et = type_hash(edge, traversed)
                     place = Place.of(self.options, self.seed, self.number, hop, et, node, ordinal)
-                    for rank, weight in self.picks((edge, walked), hop, counts, row, seen, place):
+                    for rank, weight in self.picks((edge, traversed), hop, counts, row, seen, place):
                         far, stored, outward = row[seen[rank]]
                         neighbor = self.numbering[reaches].local(tree, far)
                         block.edges.append(SampledEdge(neighbor, near, stored.edge_id, outward, weight))
@@ -274,7 +274,7 @@ class _Batch:
 
     def picks(
         self,
-        walk: tuple[EdgeKey, Direction],
+        traversal: tuple[EdgeKey, Direction],
         hop: int,
         counts: list[int],
         row: list[Entry],
@@ -288,7 +288,7 @@ class _Batch:
             return choose([row[rank] for rank in seen], fanout, options, place)
         slot = Slot.of(refresh, options.reuse_hops, self.seed, hop, place.et)
         if refresh.visited:
-            now = 0 if self.rounds is None else self.rounds[*walk, slot.hop][place.node]
+            now = 0 if self.rounds is None else self.rounds[*traversal, slot.hop][place.node]
         else:
             now = refresh.round(self.number, phase(slot, place.node))
         size = refresh.size(max(counts) if refresh.shared else fanout)

@@ -14,7 +14,7 @@ from snapdb.graph.view import Adjacency, EdgeColumn, GraphView
 from snapdb.kernels.adjacency.forms import DAMAGED, column_arrays, plain_array
 from snapdb.kernels.adjacency.spans import is_plain
 from snapdb.kernels.draw import scores
-from snapdb.kernels.draw.eligible import STATIC, ExcludedPairs, TimeBounds, WalkArrays
+from snapdb.kernels.draw.eligible import STATIC, ExcludedPairs, TimeBounds, TraversalArrays
 from snapdb.kernels.draw.scores import LEAST, by_edge_id, find_bad_weights
 from snapdb.kernels.draw.uniform import EVERY
 from snapdb.sampling.subgraph import ExcludedEdges, SamplerInput
@@ -109,7 +109,7 @@ _METHODS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class Traversal:
     """One relation, prepared for sampling hop by hop."""
 
     relation: Relation
@@ -118,7 +118,7 @@ class Walk:
     plain: bool
     """Whether the adjacency consists only of a base in which every position is live, so that rows are located by their
     bounds."""
-    arrays: WalkArrays
+    arrays: TraversalArrays
     """The arrays that `draw_rows` reads."""
     method: int
     """The method of `draw_rows`."""
@@ -140,7 +140,7 @@ class Walk:
         return self.method == scores.FLOYD or (fanout == EVERY and self.method != scores.PRIORITY)
 
     def excluded_pairs(self, excluded: ExcludedEdges | None, temporal: Temporal | None) -> ExcludedPairs:
-        """Return the pairs that a walk must exclude.
+        """Return the pairs that a traversal must exclude.
 
         Edges at a seed's time or later are already outside its tree's time bounds, unless the bound includes that time.
         """
@@ -166,7 +166,7 @@ class Walk:
         return replace(self, arrays=arrays._replace(rows=rows, ids=ids, weights=weights))
 
 
-def open_walks(view: GraphView, spec: SampleSpec) -> tuple[Walk, ...]:
+def open_traversals(view: GraphView, spec: SampleSpec) -> tuple[Traversal, ...]:
     """Open the relations of a sampler in sampling order.
 
     Raises:
@@ -184,7 +184,7 @@ def open_walks(view: GraphView, spec: SampleSpec) -> tuple[Walk, ...]:
     return tuple(_open(view, spec, fanout, relation) for fanout in ordered for relation in fanout.relations)
 
 
-def _open(view: GraphView, spec: SampleSpec, fanout: Fanout, relation: Relation) -> Walk:
+def _open(view: GraphView, spec: SampleSpec, fanout: Fanout, relation: Relation) -> Traversal:
     """Return one relation of a fanout, opened and checked against the numbers of its nodes."""
     adjacency = view.adjacency(relation)
     if adjacency.nodes != view.node_counts[relation.expands]:
@@ -199,7 +199,7 @@ def _open(view: GraphView, spec: SampleSpec, fanout: Fanout, relation: Relation)
     plain = bool(is_plain(adjacency.rows))
     skips_zeros = weight is not None and weight.zeros and spec.drawing.zero_weight == "NEVER"
     skips_zeros &= any(count > 0 for count in fanout.counts)
-    return Walk(relation, fanout, adjacency, plain, arrays, _method(spec.drawing, relation), undated, skips_zeros)
+    return Traversal(relation, fanout, adjacency, plain, arrays, _method(spec.drawing, relation), undated, skips_zeros)
 
 
 def _is_undated(time: EdgeColumn | None) -> bool:
@@ -209,7 +209,7 @@ def _is_undated(time: EdgeColumn | None) -> bool:
 
 def _arrays(
     adjacency: Adjacency, spec: SampleSpec, relation: Relation, weight: EdgeColumn | None, born: Int64s | None
-) -> WalkArrays:
+) -> TraversalArrays:
     """Return the rows with the columns that draws read. Files of other columns are not opened."""
     rows, outward = adjacency.rows, adjacency.outward
     scored = spec.drawing.scores_edges(relation)
@@ -228,7 +228,7 @@ def _arrays(
     ids, times, ends, weights = (column_arrays(column, kind, rows) for column, kind in columns)
     plain_outward = plain_array(np.empty(0) if outward is None else outward, np.bool_)
     plain_born = plain_array(np.empty(0) if born is None else born, np.int64)
-    return WalkArrays(rows, ids, times, ends, weights, plain_outward, plain_born)
+    return TraversalArrays(rows, ids, times, ends, weights, plain_outward, plain_born)
 
 
 def _method(drawing: Drawing, relation: Relation) -> int:

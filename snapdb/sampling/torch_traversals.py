@@ -14,16 +14,16 @@ from snapdb.errors import InputError
 from snapdb.graph.adjacency import rows_adjacency
 from snapdb.graph.view import Adjacency, GraphView
 from snapdb.kernels.adjacency.rows import are_rows, logical_parts
-from snapdb.sampling.walks import Walk, damaged, open_walks
+from snapdb.sampling.traversals import Traversal, damaged, open_traversals
 from snapdb.types import Fanout, Relation, SampleSpec
 
 
 @dataclass(frozen=True, slots=True)
-class TorchWalk:
+class TorchTraversal:
     """One relation, prepared for a torch sampler. Columns are indexed by position, or None if no draw reads them."""
 
-    walk: Walk
-    """The walk over the flat rows, in host memory."""
+    traversal: Traversal
+    """The traversal over the flat rows, in host memory."""
     indptr: Tensor
     """[nodes + 1] the start of each row."""
     indices: Tensor
@@ -47,23 +47,23 @@ class TorchWalk:
 
     @property
     def relation(self) -> Relation:
-        return self.walk.relation
+        return self.traversal.relation
 
     @property
     def fanout(self) -> Fanout:
-        return self.walk.fanout
+        return self.traversal.fanout
 
     @property
     def skips_zeros(self) -> bool:
-        return self.walk.skips_zeros
+        return self.traversal.skips_zeros
 
     @property
     def adjacency(self) -> Adjacency:
         """The flat rows, to which a batch's positions refer."""
-        return self.walk.adjacency
+        return self.traversal.adjacency
 
     def count(self, hop: int) -> int:
-        return self.walk.count(hop)
+        return self.traversal.count(hop)
 
     @property
     def held(self) -> int:
@@ -71,9 +71,9 @@ class TorchWalk:
         return self.indices.numel()
 
 
-def open_torch_walks(
+def open_torch_traversals(
     view: GraphView, spec: SampleSpec, device: torch.device, room: int | None
-) -> tuple[TorchWalk, ...]:
+) -> tuple[TorchTraversal, ...]:
     """Open the relations of a sampler in sampling order on the device, where they may use `room` bytes.
 
     Raises:
@@ -83,8 +83,8 @@ def open_torch_walks(
         InputError: The rows need more than `room` bytes.
         ValueError: A fanout is negative and not FULL.
     """
-    walks = open_walks(replace(view, adjacency=lambda relation: _flat(view.adjacency(relation))), spec)
-    arrays = [_needed(walk, spec, view.node_counts[walk.relation.reaches]) for walk in walks]
+    traversals = open_traversals(replace(view, adjacency=lambda relation: _flat(view.adjacency(relation))), spec)
+    arrays = [_needed(traversal, spec, view.node_counts[traversal.relation.reaches]) for traversal in traversals]
     size = sum(values.nbytes for columns in arrays for values in columns.values() if values is not None)
     if room is not None and size > room:
         raise InputError(
@@ -92,7 +92,7 @@ def open_torch_walks(
             "leave WITH torch out to sample with numba on the host",
             code="device",
         )
-    return tuple(_send(walk, columns, device) for walk, columns in zip(walks, arrays, strict=True))
+    return tuple(_send(traversal, columns, device) for traversal, columns in zip(traversals, arrays, strict=True))
 
 
 def tensor_on(values: Array, device: torch.device) -> Tensor:
@@ -109,22 +109,22 @@ def _flat(stored: Adjacency) -> Adjacency:
     return rows_adjacency(stored.flatten(), outward=outward)
 
 
-def _needed(walk: Walk, spec: SampleSpec, far: int) -> dict[str, Array | None]:
-    """Return the arrays that the sampler's draws read, by the names of TorchWalk's fields."""
-    arrays = walk.arrays
+def _needed(traversal: Traversal, spec: SampleSpec, far: int) -> dict[str, Array | None]:
+    """Return the arrays that the sampler's draws read, by the names of TorchTraversal's fields."""
+    arrays = traversal.arrays
     indptr, indices = arrays.rows.indptr, arrays.rows.indices
     # Check once, on the host: on a GPU, an out-of-range index fails late, with an assertion that destroys the CUDA
     # context.
     if not are_rows(indptr[:-1], indptr[1:], indices, far):
-        raise damaged(walk.relation)
-    both = walk.relation.direction == "BOTH"
-    timed = walk.adjacency.time is not None and (spec.disjoint or spec.drawing.method == "LATEST")
+        raise damaged(traversal.relation)
+    both = traversal.relation.direction == "BOTH"
+    timed = traversal.adjacency.time is not None and (spec.disjoint or spec.drawing.method == "LATEST")
     return {
         "indptr": indptr,
         "indices": indices,
         "time": arrays.times.base if timed else None,
-        "until": arrays.ends.base if walk.adjacency.until is not None and spec.disjoint else None,
-        "edge_id": arrays.ids.base if spec.drawing.scores_edges(walk.relation) else None,
+        "until": arrays.ends.base if traversal.adjacency.until is not None and spec.disjoint else None,
+        "edge_id": arrays.ids.base if spec.drawing.scores_edges(traversal.relation) else None,
         "weight": arrays.weights.base if arrays.weights.base.size else None,
         "outward": arrays.outward if both else None,
         "born": arrays.born if arrays.born.size else None,
@@ -132,10 +132,12 @@ def _needed(walk: Walk, spec: SampleSpec, far: int) -> dict[str, Array | None]:
     }
 
 
-def _send(walk: Walk, columns: Mapping[str, Array | None], device: torch.device) -> TorchWalk:
-    """Return the walk with its columns on the device."""
+def _send(traversal: Traversal, columns: Mapping[str, Array | None], device: torch.device) -> TorchTraversal:
+    """Return the traversal with its columns on the device."""
     sent: dict[str, Any] = {n: None if values is None else tensor_on(values, device) for n, values in columns.items()}
-    return TorchWalk(walk, **sent, steps=int(np.diff(walk.arrays.rows.indptr).max(initial=0)).bit_length())
+    return TorchTraversal(
+        traversal, **sent, steps=int(np.diff(traversal.arrays.rows.indptr).max(initial=0)).bit_length()
+    )
 
 
 def _turns(indptr: Int64s, outward: Bools) -> Int64s:
