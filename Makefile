@@ -29,7 +29,7 @@ demo: $(RUNTIME) ## run the whole job on generated data: load, snapshot, sample,
 	$(BIN)/snapdb demo
 
 test: check ## everything that must pass before a commit lands: tests, doctests, .slt files, the examples of the docs
-	$(BIN)/pytest -n 2 --dist loadgroup -q
+	$(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder -q
 
 check: lint types contracts ## all that needs no test run
 
@@ -44,7 +44,7 @@ contracts: $(INSTALLED) ## layers import downwards only
 	$(BIN)/lint-imports
 
 unit: $(INSTALLED) ## the tests of single layers that take no processes and no long draws: below three minutes
-	$(BIN)/pytest -n 2 --dist loadgroup -q -m 'not slow' $(UNIT)
+	$(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder -q -m 'not slow' $(UNIT)
 
 docs: $(INSTALLED) ## build the documentation as a site, in site/ (its examples run in `make test`)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -20,6 +20,7 @@ import snapdb
 from snapdb import Database
 from tests.support import oracle
 from tests.support.processes import FreshProcess
+from tests.support.thoroughness import SOAK, examples
 
 KINDS = ("BIGINT", "VARCHAR", "UUID")
 
@@ -197,6 +198,7 @@ with snapdb.connect({path!r}, read_only=True) as db:
 """
 
 
+@pytest.mark.parametrize("web", KINDS if SOAK else KINDS[:1], indirect=True)
 def test_batches_are_the_same_bytes_on_any_threads_and_in_any_process(
     web: tuple[Database, World], fresh_process: FreshProcess
 ) -> None:
@@ -208,7 +210,7 @@ def test_batches_are_the_same_bytes_on_any_threads_and_in_any_process(
     assert len(other.stdout.strip()) == 64
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6), low=st.integers(0, 39), width=st.integers(0, 39))
 def test_what_sql_sees_is_what_is_sampled(
     tmp_path_factory: pytest.TempPathFactory, seed: int, low: int, width: int

@@ -130,7 +130,7 @@ def crash_everywhere(original: Path, copy: Path, run: Callable[[Path, Disk | Non
         except Crash:
             gc.collect()  # closes files that the dead process held open
         else:
-            return at - 1
+            return disk.count
         found = _look(copy, at)
         assert found in (before, after), at
         if at // STEP % EVERY:
