@@ -15,6 +15,9 @@ UNIT := tests/test_hygiene.py tests/test_errors.py snapdb cli $(addprefix tests/
   $(addprefix tests/daemon/test_,schedule.py daemon_claims.py daemon_loop.py) \
   $(addprefix tests/sampling/test_,kept_rows.py methods_small.py negatives.py oracle.py sampling.py seeds.py) \
   $(addprefix tests/loading/test_,batch.py stream.py)
+# Files that try more under SNAPDB_SOAK, by what they import.
+SOAKED := $(shell grep -rlE 'support.(thoroughness|crashing|hostile)' tests --include='test_*.py') \
+  tests/frozen/test_surface.py tests/sql tests/ui
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests start hundreds of processes, each of which would compile all sources to bytecode again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -29,7 +32,7 @@ demo: $(RUNTIME) ## run the whole job on generated data: load, snapshot, sample,
 	$(BIN)/snapdb demo
 
 test: check ## everything that must pass before a commit lands: tests, doctests, .slt files, the examples of the docs
-	$(BIN)/pytest -n 2 --dist loadgroup -q
+	$(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder -q
 
 check: lint types contracts ## all that needs no test run
 
@@ -44,14 +47,14 @@ contracts: $(INSTALLED) ## layers import downwards only
 	$(BIN)/lint-imports
 
 unit: $(INSTALLED) ## the tests of single layers that take no processes and no long draws: below three minutes
-	$(BIN)/pytest -n 2 --dist loadgroup -q -m 'not slow' $(UNIT)
+	$(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder -q -m 'not slow' $(UNIT)
 
 docs: $(INSTALLED) ## build the documentation as a site, in site/ (its examples run in `make test`)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 soak: $(INSTALLED) ## kill writers and readers 500 times, and try long random histories
 	SNAPDB_KILLS=500 SNAPDB_SEED=$$(date +%s) $(BIN)/pytest -n 0 -q -s tests/soak/test_soak.py tests/storage/test_publications.py
-	SNAPDB_SOAK=1 $(BIN)/pytest -n 2 -q tests/storage/test_state_machine.py tests/storage/test_crash.py tests/storage/test_damage.py tests/builders/test_refresh.py tests/end_to_end/test_examples.py tests/loading/test_stream_memory.py tests/daemon/test_daemon.py tests/end_to_end/test_ray.py tests/frozen/test_surface.py tests/ui tests/sql
+	SNAPDB_SOAK=1 $(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder -q $(SOAKED)
 
 bench: $(INSTALLED) ## measure, and write the pages of benchmarks/
 	$(BIN)/python -m benchmarks.run

@@ -52,6 +52,24 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+DEAR = ("end_to_end", "frozen", "storage", "daemon", "ui")
+"""The folders whose files take longest: they come first, so that no worker is left with one of them at the end."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Send each file to one of the workers that share the tests, so that its fixtures and kernels are made once.
+
+    Without `--no-loadscope-reorder`, the files of most tests would come first.
+    """
+    if not getattr(config.option, "loadgroup", False):
+        return
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}-{item.path.stem}"))
+    items.sort(key=lambda item: item.path.parent.name not in DEAR)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Keep what was imported out of every later search for garbage: some tests ask for many."""
     gc.collect()

@@ -26,7 +26,7 @@ from snapdb.graph.layout import (
 )
 from snapdb.graph.view import Feature, GraphView, KeyReader
 from snapdb.release import __version__
-from snapdb.sql_engine import Names, SqlEngine, key_rows
+from snapdb.sql_engine import Names, SqlEngine, few_keys, key_rows
 from snapdb.storage.artifacts import digest_of, locate_artifact
 from snapdb.storage.catalog_db.codec import encode
 from snapdb.storage.catalog_db.connection import CatalogDb
@@ -72,15 +72,21 @@ class _TableKeys:
     @cached_property
     def _keys(self) -> pa.Array:
         """All keys in dense-id order."""
-        return self._selected("", {})
+        root = self.db_dir.path
+        with raise_if_replaced(root):
+            self._check_files()
+            few = few_keys(self.id_map.segments, self.id_map.columns, root) if self.db_dir.url is None else None
+        return self._selected("", {}) if few is None else self._array(few)
+
+    def _check_files(self) -> None:
+        check_files(self.db_dir, f"the id map of {self.vertex}", self.id_map.segments)
 
     def _selected(self, join: str, sources: Mapping[str, pa.Table]) -> pa.Array:
         """Return keys in dense-id order: those that a join with sources leaves."""
         root = self.db_dir.path
         with raise_if_replaced(root):
-            check_files(self.db_dir, f"the id map of {self.vertex}", self.id_map.segments)
+            self._check_files()
         source = key_rows(self.id_map.segments, self.id_map.columns, root)
-        names = [c.name for c in self.id_map.columns]
         # Close the engine here. If the garbage collector closed it later, a DataLoader worker that was forked in the
         # meantime would crash.
         attached = self.db_dir.url is not None
@@ -90,7 +96,11 @@ class _TableKeys:
             sql_engine.session(Names(sources=sources)) as session,
         ):
             query = f"SELECT * EXCLUDE (dense) FROM ({source}) {join} ORDER BY dense"
-            table = session.table(query).combine_chunks()
+            return self._array(session.table(query))
+
+    def _array(self, keys: pa.Table) -> pa.Array:
+        """Return the keys as an array of the key's type, or of structs for a composite key."""
+        table, names = keys.combine_chunks(), [c.name for c in self.id_map.columns]
         columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in table.columns]
         return columns[0] if len(names) == 1 else pa.StructArray.from_arrays(columns, names)
 

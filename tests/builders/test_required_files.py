@@ -14,6 +14,7 @@ import pytest
 
 import snapdb
 from tests.support.refusals import refused
+from tests.support.thoroughness import some
 
 SHOP = """
 CREATE TABLE person AS SELECT range AS id, range % 3 AS y FROM range(20);
@@ -152,13 +153,16 @@ def needed(path: Path, sample: str) -> set[str]:
 
 @pytest.mark.parametrize(
     ("time", "clauses", "more"),
-    [
-        ("", "", set()),
-        ("", "WITH torch", set()),
-        ("", "WEIGHT BY w", {WEIGHT, E_ID}),
-        (", 500 AS seed_time", "TEMPORAL < SEED_TIME", {TIME}),
-        (", 500 AS seed_time", "TEMPORAL < SEED_TIME WITH torch", {TIME}),
-    ],
+    some(
+        [
+            ("", "WEIGHT BY w", {WEIGHT, E_ID}),
+            (", 500 AS seed_time", "TEMPORAL < SEED_TIME", {TIME}),
+            ("", "WITH torch", set()),
+            ("", "", set()),
+            (", 500 AS seed_time", "TEMPORAL < SEED_TIME WITH torch", {TIME}),
+        ],
+        3,
+    ),
 )
 def test_a_stream_asks_for_the_files_that_its_batches_are_read_from(
     town_graph: Path, time: str, clauses: str, more: set[str]

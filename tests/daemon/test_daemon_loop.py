@@ -74,7 +74,7 @@ def test_outages_at_random_moments_cost_what_the_policy_says(tmp_path: Path, cat
         world.task("daily", "30 2 * * *", "Europe/Berlin", catch_up=catch_up),
     ]
     outages = []
-    for _ in range(25):
+    for _ in range(50 if SOAK else 12):
         world.for_(chance.randrange(3 * HOUR))
         gone = world.clock.now()
         asleep = chance.choice([SECOND, 40 * SECOND, 3 * MINUTE, 5 * HOUR, 2 * DAY])
@@ -311,7 +311,7 @@ def test_who_was_deposed_begins_nothing(world: World) -> None:
     assert world.runs(task) == []
 
 
-RUNS = 10_000 if SOAK else 3_000
+RUNS = 10_000 if SOAK else 2_000
 
 
 @pytest.mark.slow

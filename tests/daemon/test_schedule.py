@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from snapdb.schedule import add, after_a_jump, count, decide, firings, kept, newest, next_firing, stamp
 from snapdb.types import CatchUp, Period, Retention, Rule, Schedule
-from tests.support.thoroughness import examples
+from tests.support.thoroughness import examples, some
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -90,7 +90,7 @@ LINES: dict[str, Callable[[Fields], np.ndarray]] = {
     ),
     "*/30 0 * * *": lambda f: (f.minute % 30 == 0) & (f.hour == 0),
 }
-ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "Africa/Cairo"]
+ZONES = ["Europe/Berlin", "Africa/Cairo", "Australia/Lord_Howe", "UTC", "America/New_York", "Asia/Kolkata"]
 
 
 @cache
@@ -109,7 +109,7 @@ def oracle(line: str, zone: str) -> list[int]:
     return [int(moment) for moment in np.unique(clock.moments[np.searchsorted(furthest, named)])]
 
 
-@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("zone", some(ZONES, 3))
 @pytest.mark.parametrize("line", LINES)
 def test_a_line_fires_all_year_at_the_minutes_that_clocks_show(line: str, zone: str) -> None:
     assert within(by_line(line, zone), START - 1, STOP - 1) == oracle(line, zone)

@@ -8,6 +8,7 @@ of language.md in an empty folder of its own.
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,15 +63,24 @@ PARTS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def language(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The database of language.md."""
+    path = tmp_path_factory.mktemp("language") / "shop.snapdb"
+    with snapdb.connect(path) as db:
+        db.script(next(block.code for block in blocks(LANGUAGE.read_text("utf-8")) if block.language == "sql"))
+    return path
+
+
 @pytest.mark.parametrize(("page", "code"), PARTS)
 def test_the_blocks_of_a_page_run(
-    page: Path, code: list[Block], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, code: list[Block], language: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {"__name__": "__main__"}
+    if page.parent.name == "language":
+        shutil.copytree(language, "shop.snapdb")
     with snapdb.connect("shop.snapdb") as db:
-        if page.parent.name == "language":
-            db.script(next(block.code for block in blocks(LANGUAGE.read_text("utf-8")) if block.language == "sql"))
         for block in code:
             try:
                 if block.language == "sql":

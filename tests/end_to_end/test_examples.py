@@ -12,6 +12,7 @@ from tests.support.examples import example
 from tests.support.thoroughness import SOAK
 from tests.support.waiting import PATIENCE
 
+often = pytest.mark.skipif(not SOAK, reason="learns for long; make soak runs it")
 needs_pyg = pytest.mark.skipif(find_spec("torch_geometric") is None, reason="torch_geometric is not installed")
 
 
@@ -21,6 +22,7 @@ def test_a_gcn_on_full_neighbourhoods_classifies_cora(data: Path) -> None:
     assert figures["accuracy"] >= 0.795
 
 
+@often
 @pytest.mark.data
 def test_graph_sage_on_sampled_neighbourhoods_finds_banned_workers(data: Path) -> None:
     figures = example("tolokers")(["--data", str(data)])
@@ -43,6 +45,7 @@ def test_every_edge_sampled_from_askubuntu_is_in_the_file_and_in_time(data: Path
     assert min(count for name, count in figures.items() if name.startswith(("edges:", "nodes:"))) > 0
 
 
+@often
 @pytest.mark.data
 def test_links_of_a_given_split_have_no_known_negatives_and_no_seed_in_their_messages(data: Path) -> None:
     figures = example("static_links")(["--data", str(data), "--epochs", "1"])
@@ -80,6 +83,7 @@ def test_what_both_did_last_tells_more_than_whether_they_met_before(data: Path) 
     assert figures["ap"] >= figures["edgebank"] + 0.05
 
 
+@often
 @pytest.mark.data
 def test_facts_are_ranked_among_all_entities_but_other_true_answers(data: Path) -> None:
     """One answer in 1454 would be a hit by chance."""
@@ -97,6 +101,7 @@ def test_past_facts_forecast_events_better_than_what_was_last_seen(data: Path) -
     assert figures["mrr"] >= figures["last seen: mrr"] + 0.08
 
 
+@often
 @needs_pyg
 @pytest.mark.data
 def test_other_tags_and_people_tell_a_hidden_tag_better_than_popularity(data: Path) -> None:

@@ -30,6 +30,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore"), pytest.mar
 
 often = pytest.mark.skipif(not SOAK, reason="starts many workers; make soak runs it")
 CPUS = 6
+FEW = 2 if SOAK else 1
+"""Workers of a run, each of which takes seconds to import torch and Ray; `make soak` starts more."""
 SETUP = """
 CREATE TABLE person AS SELECT 'p' || range AS id,
   list_transform(range(6), lambda i: ((range * 7 + i) % 50) / 50)::FLOAT[6] AS x, range % 5 AS y FROM range(500);
@@ -140,9 +142,9 @@ def test_a_run_whose_worker_was_killed_continues_under_its_name_with_more(
     url: str, cluster: None, tmp_path: Path
 ) -> None:
     with pytest.raises(Exception, match=r"(?i)died|killed|worker"):
-        fitted(url, tmp_path, 2, "run", config={"dies": 2})
+        fitted(url, tmp_path, FEW, "run", config={"dies": 2})
     assert (tmp_path / "died").exists()
-    fitted(url, tmp_path, 3, "run")
+    fitted(url, tmp_path, FEW + 1, "run")
     assert records(tmp_path, "run") == single(url)
 
 
@@ -170,16 +172,15 @@ def test_a_query_is_a_dataset(url: str, cluster: None) -> None:
 
 
 def test_inference_is_that_of_one_process(url: str, cluster: None) -> None:
-    workers = 2
     torch.manual_seed(3)
     model = snapdb.train.GraphSAGE(features=6, classes=3, hidden=8, layers=2)
     with snapdb.connect(url) as db:
         expected = db.infer(model, "s", batch=64, threads=1)
-    found = snapdb.ray.infer(url, model, "s", batch=64, workers=workers)
+    found = snapdb.ray.infer(url, model, "s", batch=64, workers=FEW)
     assert found.ids.equals(expected.ids)
     assert torch.equal(found.states, expected.states)
     with pytest.raises(InputError, match="must return one row per seed"):
-        snapdb.ray.infer(url, None, "s", layers=[lambda batch, x: x[:1]], workers=workers)
+        snapdb.ray.infer(url, None, "s", layers=[lambda batch, x: x[:1]], workers=FEW)
 
 
 def test_what_cannot_work_is_said(url: str, cluster: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import threading
 from collections.abc import Iterator
 from datetime import date
@@ -36,12 +37,21 @@ ROWS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The database that every test starts from; it is made once and copied."""
+    path = tmp_path_factory.mktemp("made") / "test.snapdb"
+    with snapdb.connect(path) as db:
+        db.script(SETUP)
+    return path
+
+
 @pytest.fixture
-def shop(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+def shop(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     (tmp_path / "out").mkdir()
     monkeypatch.chdir(tmp_path / "out")
-    db.script(SETUP)
-    yield db
+    with snapdb.connect(shutil.copytree(made, tmp_path / "test.snapdb")) as db:
+        yield db
     assert [name for name in os.listdir() if name.startswith(".")] == []  # nothing half-written stays
 
 

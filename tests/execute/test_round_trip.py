@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -217,31 +217,39 @@ def reopened(held: list[Database]) -> Database:
     return held[0]
 
 
-def seen(rows: Any) -> list[tuple[Any, ...]]:
-    """The values as text, which in DuckDB tells all values of a type apart, with their type."""
-    return rows.execute("SELECT id, typeof(v), v::VARCHAR, v IS NULL FROM t ORDER BY id").fetchall()
+def seen(rows: Any, columns: int) -> list[tuple[Any, ...]]:
+    """The values as text, which in DuckDB tells all values of a type apart, with their types."""
+    parts = "".join(f", typeof(v{i}), v{i}::VARCHAR, v{i} IS NULL" for i in range(columns))
+    return rows.execute(f"SELECT id{parts} FROM t ORDER BY id").fetchall()
 
 
-def check_round_trip(held: list[Database], kind: Kind, literals: list[str]) -> None:
-    """The whole life of a column: two segments, a new process's view, an UPDATE beside it, and compaction."""
-    half = len(literals) // 2
-    rows = [f"({i}, 0, {value})" for i, value in enumerate(literals)]
-    create = f"TABLE t (id INTEGER, other INTEGER, v {kind.type})"
+def check_round_trip(held: list[Database], columns: Sequence[tuple[Kind, list[str]]]) -> None:
+    """The whole life of columns: two segments, a new process's view, an UPDATE beside them, and compaction.
+
+    Args:
+        held: The database of the module.
+        columns: Of each column, its type and its values. Shorter columns end with NULL.
+    """
+    count = max(len(literals) for _, literals in columns)
+    filled = [[*literals, *[f"CAST(NULL AS {kind.type})"] * (count - len(literals))] for kind, literals in columns]
+    rows = [f"({i}, 0, {', '.join(values)})" for i, values in enumerate(zip(*filled, strict=True))]
+    create = f"TABLE t (id INTEGER, other INTEGER, {', '.join(f'v{i} {k.type}' for i, (k, _) in enumerate(columns))})"
+    half = count // 2
     inserts = [f"INSERT INTO t VALUES {', '.join(part)}" for part in (rows[:half], rows[half:]) if part]
     with duckdb.connect() as plain:
         for statement in (f"CREATE {create}", *inserts):
             plain.execute(statement)
-        wanted = seen(plain)
+        wanted = seen(plain, len(columns))
     db = held[0]
     for statement in (f"CREATE OR REPLACE {create}", *inserts):
         db.execute(statement)
-    assert seen(db) == wanted
-    assert seen(reopened(held)) == wanted
+    assert seen(db, len(columns)) == wanted
+    assert seen(reopened(held), len(columns)) == wanted
     held[0].execute("UPDATE t SET other = 1 WHERE id % 2 = 0")
-    assert seen(held[0]) == wanted
+    assert seen(held[0], len(columns)) == wanted
     held[0].execute("VACUUM t RETAIN INTERVAL '0 seconds'")
-    assert seen(held[0]) == wanted
-    assert seen(reopened(held)) == wanted
+    assert seen(held[0], len(columns)) == wanted
+    assert seen(reopened(held), len(columns)) == wanted
 
 
 FEW = settings(
@@ -255,21 +263,27 @@ FEW = settings(
 MORE = settings(FEW, max_examples=15 if SOAK else 5)
 
 
-@pytest.mark.parametrize("kind", LEAVES + NESTED, ids=lambda kind: kind.type)
+TYPES = LEAVES + NESTED
+TABLES = 6
+"""The number of tables among which the types are divided."""
+
+
+@pytest.mark.parametrize("kinds", [TYPES[i::TABLES] for i in range(TABLES)], ids=lambda kinds: kinds[0].type)
 @FEW
 @given(data=st.data())
-def test_a_value_of_every_type_comes_back_as_it_went_in(
-    kind: Kind, shared: list[Database], data: st.DataObject
+def test_values_of_every_type_come_back_as_they_went_in(
+    kinds: tuple[Kind, ...], shared: list[Database], data: st.DataObject
 ) -> None:
-    extremes = [f"CAST({value} AS {kind.type})" for value in ("NULL", *kind.edges)]
-    check_round_trip(shared, kind, extremes + data.draw(st.lists(kind.literals(), min_size=4, max_size=8)))
+    extremes = [[f"CAST({value} AS {kind.type})" for value in ("NULL", *kind.edges)] for kind in kinds]
+    drawn = [data.draw(st.lists(kind.literals(), min_size=4, max_size=8)) for kind in kinds]
+    check_round_trip(shared, [(k, [*e, *d]) for k, e, d in zip(kinds, extremes, drawn, strict=True)])
 
 
 @MORE
 @given(data=st.data())
 def test_a_value_of_any_nested_type_comes_back_as_it_went_in(shared: list[Database], data: st.DataObject) -> None:
     kind = data.draw(nested(KINDS))
-    check_round_trip(shared, kind, data.draw(st.lists(kind.literals(), min_size=1, max_size=5)))
+    check_round_trip(shared, [(kind, data.draw(st.lists(kind.literals(), min_size=1, max_size=5)))])
 
 
 PARAMETERS: dict[str, tuple[str, list[Any]]] = {

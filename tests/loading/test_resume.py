@@ -20,6 +20,7 @@ from snapdb.loading import BatchStream
 from tests.support.places import ROOT
 from tests.support.refusals import refused
 from tests.support.streams import BATCHES, prints, stream, subset_stream
+from tests.support.thoroughness import some
 
 PAGE = ROOT / "docs" / "torch.md"
 TABLE = re.compile(r"(<!-- resumed: .* -->\n\n).*(\n\n<!-- /resumed -->)", re.DOTALL)
@@ -84,10 +85,13 @@ def goes_on(way: Way, state: str) -> bool:
 
 @pytest.mark.parametrize(
     ("saver", "reader"),
-    [
-        (Way(RANKS[(i + j) % 3], WORKERS[(j + 1) % 3], THREADS[i]), Way(RANKS[i], WORKERS[j], THREADS[j]))
-        for i, j in product(range(3), repeat=2)
-    ],
+    some(
+        [
+            (Way(RANKS[(i + j) % 3], WORKERS[(j + 1) % 3], THREADS[i]), Way(RANKS[i], WORKERS[j], THREADS[j]))
+            for i, j in sorted(product(range(3), repeat=2), key=lambda pair: (pair[0] - pair[1]) % 3)
+        ],
+        3,
+    ),
     ids=str,
 )
 def test_a_state_goes_on_with_other_threads_workers_and_ranks(saver: Way, reader: Way) -> None:

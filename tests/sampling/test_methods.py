@@ -21,7 +21,7 @@ from tests.support.forms import FORMS, view_of
 from tests.support.graphs import MemoryGraph, agreed, compared, expected, sample_spec
 from tests.support.inside.sampling import SamplerInput, open_sampler
 from tests.support.methods import OF, PARTS, PICKS, Draw, hub, weighed
-from tests.support.thoroughness import examples
+from tests.support.thoroughness import SOAK, examples
 from tests.support.worlds import DRAWINGS, SETTINGS, case
 
 BACKENDS = get_args(Backend)
@@ -120,8 +120,14 @@ def test_a_hub_in_many_trees_gives_the_oracles_draws(star: tuple[MemoryGraph, or
 # Ids past 2^31
 
 
+FIRST = ("uniform", "weighted", "priority", "labor", "latest")
+WIDE = [*FIRST, *(name for name in DRAWINGS if name not in FIRST)] if SOAK else FIRST
+"""Methods that are tried with ids past 2^31, for which the kernels of each take seconds to compile: `make soak` tries
+all."""
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("drawing", WEIGHED)
+@pytest.mark.parametrize("drawing", WIDE)
 def test_edge_ids_past_two_billion_enter_keys_whole(drawing: str, backend: Backend) -> None:
     graph = hub(40)
     (listed,) = graph.edges.values()
@@ -133,7 +139,7 @@ def test_edge_ids_past_two_billion_enter_keys_whole(drawing: str, backend: Backe
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("drawing", WEIGHED)
+@pytest.mark.parametrize("drawing", WIDE)
 def test_vertices_past_two_billion_are_drawn_and_numbered(drawing: str, backend: Backend) -> None:
     graph = hub(40)
     (listed,) = graph.edges.values()
@@ -159,6 +165,7 @@ TIMES: dict[str, Temporal | None] = {"all": None, "before": Temporal(False, None
 @pytest.mark.parametrize("when", TIMES)
 @pytest.mark.parametrize("drawing", WEIGHED)
 def test_every_form_gives_the_oracles_draws(drawing: str, when: str, ends: bool, backend: Backend) -> None:
+    """`make soak` tries each form in all three directions, and other test runs in one."""
     graph = weighed(7, 65, ends=ends)
     temporal = TIMES[when]
     entry = vertex_input("customer", np.array([0, 0, 3, 5, 11]), times=np.array([2, 5, 3, 9, 4]) if temporal else None)
@@ -166,7 +173,8 @@ def test_every_form_gives_the_oracles_draws(drawing: str, when: str, ends: bool,
         wanted = graph.listed(form).oracle()
         for patched in (False, True) if backend == "numba" else (True,):  # torch lays out all forms anew
             view = view_of(graph.adjacency(form, patched=patched), graph.nodes)
-            for direction in get_args(Direction):
+            turn = (list(TIMES).index(when) + list(FORMS).index(form) + patched) % 3
+            for direction in get_args(Direction) if SOAK else get_args(Direction)[turn : turn + 1]:
                 counts = counted(drawing, 4, 2)
                 spec = sample_spec(
                     "customer",

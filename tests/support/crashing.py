@@ -90,11 +90,11 @@ class CrashingDisk(Disk):
                     file.truncate(self._random.randint(0, path.stat().st_size))
 
 
-STEP = 1 if SOAK else 9
+STEP = 1 if SOAK else 17
 """The step between tested points of failure. `make soak` tests all of them."""
 
 
-EVERY = 1 if SOAK else 3
+EVERY = 1 if SOAK else 2
 """The step between crashes after which the statement is repeated and the remains of the crash are removed. The content
 is checked after every crash."""
 
@@ -130,7 +130,7 @@ def crash_everywhere(original: Path, copy: Path, run: Callable[[Path, Disk | Non
         except Crash:
             gc.collect()  # closes files that the dead process held open
         else:
-            return at - 1
+            return disk.count
         found = _look(copy, at)
         assert found in (before, after), at
         if at // STEP % EVERY:
