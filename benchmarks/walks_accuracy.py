@@ -59,7 +59,7 @@ EARLY = 0.75
 def measure_communities() -> Section:
     """Measure how well node2vec's embeddings of blogcatalog predict labels, by the share of labels that are known."""
     nodes = DATA / "blogcatalog/nodes.parquet"
-    labels = torch.from_numpy(pq.read_table(nodes, columns=["label"]).column(0).to_numpy()).long()
+    labels = torch.from_numpy(pq.read_table(nodes, columns=["label"]).column(0).to_numpy().copy()).long()
     edges = pq.read_table(DATA / "blogcatalog/edges.parquet")
     lines = []
     for name, bias in BIASES.items():
@@ -104,8 +104,8 @@ def measure_links() -> Section:
         lines.append((name, _spread(scores), f"{pairs / 1e6:.1f} M"))
     text = (
         f"The first {EARLY:.0%} of the messages train vectors of width {WIDTH}. The positives are the pairs that write "
-        "to each other only later, among people with a message before. As many random pairs without any message are the "
-        "negatives. A logistic regression on the product of the two vectors, element by element, learns from half of "
+        "to each other only later, among people with a message before. As many random pairs without any message are "
+        "the negatives. A logistic regression on the product of the two vectors, element by element, learns from half of "
         f"them; the figure is its AUC on the other half: mean and standard deviation over {SEEDS} runs.\n\n"
         f"{table(('walks', 'AUC', 'pairs'), lines)}\n"
         f"```sql\n{LINKS.format(clock=CLOCKS['respecting time'], seed=0)};\n```\n"
@@ -155,7 +155,7 @@ def _classify(examples: Tensor, labels: Tensor, others: Tensor, penalty: float =
         total.backward()  # type: ignore[no-untyped-call]
         return total
 
-    optimizer.step(loss)
+    optimizer.step(loss)  # type: ignore[no-untyped-call]
     with torch.no_grad():
         return ((others.double() - center) / scale) @ weights.T + bias
 

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from snapdb.arrays import UInt64s
 from snapdb.graph.view import GraphView
 from snapdb.kernels.rng import Domain, fold_parts
 from snapdb.kernels.torch_ops import below, chunks, draw, fold, heavy, lower_bound, signed, spread, unsigned_order
@@ -103,8 +105,11 @@ class TorchWalker:
         """Return empty scratch memory, because torch allocates the memory that a batch needs."""
         return Scratch({})
 
-    def sample(self, entry: SamplerInput, number: int, scratch: Any) -> Walks:
-        """Return the walks of a batch, as tensors on a GPU, or as arrays in host memory."""
+    def sample(self, entry: SamplerInput, number: int, scratch: Any, words: UInt64s | None = None) -> Walks:
+        """Return the walks of a batch, as tensors on a GPU, or as arrays in host memory.
+
+        `words` contains the key of each walk if it is not that of WALK.
+        """
         walk, per_seed = self._walk, self._walk.per_seed
         ids = tensor_on(entry.groups[0].ids, self.device).to(torch.int64)
         trees = torch.arange(ids.numel(), device=self.device).repeat_interleave(per_seed)
@@ -113,7 +118,7 @@ class TorchWalker:
         nodes[:, 0] = ids[trees]
         limits = Limits.of(entry, self._spec.temporal, self.device)
         bounds = torch.full_like(trees, FIRST_TIME), torch.full_like(trees, LAST_TIME)
-        keys = self._keys(entry, Domain.WALK, number)
+        keys = self._keys(entry, Domain.WALK, number) if words is None else tensor_on(words.view(np.int64), self.device)
         for i in range(walk.length):
             step = self._steps[i % len(self._steps)]
             here = nodes[:, i]

@@ -13,10 +13,10 @@ from snapdb.sampling import SamplerInput, SeedGroup, vertex_input
 from snapdb.sampling.backends import open_sampler
 from snapdb.types import SampleSpec, Temporal
 from snapdb.types.sampling import Visits
-from tests.sampling.test_walks import METAPATHS, Case, options_of, random_case, values
+from tests.sampling.test_walks import Case, options_of, random_case, values
 from tests.support.oracle import walks as oracle
 
-BACKENDS = ("numba",)
+BACKENDS = ("numba", "torch")
 EVERY_HOP = 2**32 - 1
 PATHS = ("out", "both", "types")
 

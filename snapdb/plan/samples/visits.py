@@ -58,7 +58,11 @@ def bind_visits(
 def _check_clauses(statement: Sample, link: Link | None) -> None:
     """Raise an error for clauses that choose among the edges of a node."""
     clauses = statement.clauses
-    for clause, name in ((clauses.method, "METHOD"), (clauses.replace, "WITH REPLACEMENT"), (clauses.refresh, "REFRESH")):
+    for clause, name in (
+        (clauses.method, "METHOD"),
+        (clauses.replace, "WITH REPLACEMENT"),
+        (clauses.refresh, "REFRESH"),
+    ):
         if clause is not None:
             raise BindError(
                 f"{name} applies to neighbours that are drawn among a node's edges, but BY WALKS takes the vertices "
