@@ -240,15 +240,15 @@ def _next(indices: Array, sets: NeighborSets, rule: WalkRule, steps: Int64s, s: 
 def _rank_of(indices: Array, start: np.int64, degree: np.int64, node: np.int64) -> np.int64:
     """Return the rank of a vertex in a row, _ABSENT or _SEVERAL."""
     row, wanted = indices[start : start + degree], indices.dtype.type(node)
-    count = 0
-    for at in range(row.size):  # one pass without branches, on values of one width, which is vectorised
-        count += 1 if row[at] == wanted else 0
-    if count != 1:
-        return np.int64(_ABSENT if count == 0 else _SEVERAL)
-    rank = np.int64(0)
-    while row[rank] != wanted:
-        rank += 1
-    return rank
+    # The number of matches is in the upper half of one sum, and the sum of their ranks in the lower half, so that the
+    # loop has no branches and is vectorised.
+    sum_ = np.int64(0)
+    for at in range(row.size):
+        sum_ += (1 << 32) + at if row[at] == wanted else 0
+    count = sum_ >> 32
+    if count == 1:
+        return np.int64(sum_ & 0xFFFFFFFF)
+    return np.int64(_ABSENT if count == 0 else _SEVERAL)
 
 
 @kernel
