@@ -105,8 +105,8 @@ def measure_links() -> Section:
     text = (
         f"The first {EARLY:.0%} of the messages train vectors of width {WIDTH}. The positives are the pairs that write "
         "to each other only later, among people with a message before. As many random pairs without any message are "
-        "the negatives. A logistic regression on the product of the two vectors, element by element, learns from half of "
-        f"them; the figure is its AUC on the other half: mean and standard deviation over {SEEDS} runs.\n\n"
+        "the negatives. A logistic regression on the product of the two vectors, element by element, learns from half "
+        f"of them; the figure is its AUC on the other half: mean and standard deviation over {SEEDS} runs.\n\n"
         f"{table(('walks', 'AUC', 'pairs'), lines)}\n"
         f"```sql\n{LINKS.format(clock=CLOCKS['respecting time'], seed=0)};\n```\n"
     )

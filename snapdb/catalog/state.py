@@ -106,7 +106,7 @@ class Catalog:
         other = self.kind_of(name)
         hint = self._other_kind(kind, other, name) if other else _near(name, known)
         if kind == "snapshot" and not other and name.lower() in self.samplers:
-            hint = f"; {name} is a sampler: write SAMPLE USING {name}"
+            hint = f"; {name} is a sampler: write {self.samplers[name.lower()].verb} USING {name}"
         raise BindError(f'{kind} "{name}" does not exist{hint}', code=f"unknown-{kind}")
 
     def _other_kind(self, kind: str, other: str, name: str) -> str:

@@ -240,7 +240,8 @@ def _unknown_table(message: str, fragment: str, catalog: Catalog, query: str) ->
     if name.lower() == SCHEMA:
         return f'"{name}" is the schema of system tables: read one of them, {_facts_named()}'
     if (sampler := catalog.samplers.get(name.lower())) is not None:
-        return f'"{name}" is a sampler: write SAMPLE USING {sampler.name} to read its edges'
+        what = "walks" if sampler.verb == "WALK" else "edges"
+        return f'"{name}" is a sampler: write {sampler.verb} USING {sampler.name} to read its {what}'
     if (cache := catalog.caches.get(name.lower())) is not None:
         return f'"{name}" is a cache: write DESCRIBE CACHE {cache.name}'
     if (task := catalog.tasks.get(name.lower())) is not None:

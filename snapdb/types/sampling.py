@@ -442,6 +442,11 @@ class Sampler:
     """The generation of the sampler's neighbour pool. REFRESH CACHE starts the next generation, which resamples all
     rows."""
 
+    @property
+    def verb(self) -> Literal["SAMPLE", "WALK"]:
+        """The first word of the statement."""
+        return "WALK" if self.method == "WALK" else "SAMPLE"
+
 
 @dataclass(frozen=True, slots=True)
 class CachedFeatures:

@@ -19,6 +19,10 @@ from snapdb_cli.output import Output
 from snapdb_cli.scripts import ScriptStep
 from snapdb_cli.shell import Shell
 
+_METHODS = "SELECT name, method FROM snapdb.samplers"
+_VERBS = {"WALK": "WALK"}
+"""The first word of a sampler's statement by its method. The other methods are those of SAMPLE."""
+
 
 def run(
     path: Path,
@@ -50,6 +54,7 @@ def run(
     with connect(path, read_only=True) as database:
         exports = list({name.lower(): _resolve(database.names(), name) for name in names}.values())
         _check_options({kind for kind, _ in exports}, epochs, split)
+        verbs = {name: _VERBS.get(method, "SAMPLE") for name, method in database.execute(_METHODS).fetchall()}
         several = len(exports) > 1
         folders = [folder / file_name(name) if several else folder for _, name in exports]
         own = {
@@ -59,7 +64,8 @@ def run(
         steps: list[ScriptStep] = []
         for (kind, name), each in zip(exports, folders, strict=True):
             options = (output_format and f"FORMAT {output_format}", own[kind], "OVERWRITE" if overwrite else None)
-            steps += map(ScriptStep, parse(_copy(kind, name, each, [option for option in options if option])))
+            verb = verbs.get(name, "SAMPLE")
+            steps += map(ScriptStep, parse(_copy(kind, verb, name, each, [option for option in options if option])))
         for step in steps:
             database.plan(step.statement)
         for each in folders:
@@ -75,9 +81,9 @@ def _check_options(kinds: Set[str], epochs: int | None, split: str | None) -> No
         raise click.UsageError("--split is supported only for snapshots, but all names are samplers")
 
 
-def _copy(kind: str, name: str, folder: Path, options: Sequence[str]) -> str:
-    """Return the statement that exports a sampler or a snapshot."""
-    source = f"(SAMPLE USING {quote_odd(name)})" if kind == "sampler" else f"SNAPSHOT {quote_odd(name)}"
+def _copy(kind: str, verb: str, name: str, folder: Path, options: Sequence[str]) -> str:
+    """Return the statement that exports a sampler, whose statement begins with `verb`, or a snapshot."""
+    source = f"({verb} USING {quote_odd(name)})" if kind == "sampler" else f"SNAPSHOT {quote_odd(name)}"
     return f"COPY {source} TO {text_literal(str(folder))}" + (f" ({', '.join(options)})" if options else "")
 
 

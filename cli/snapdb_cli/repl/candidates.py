@@ -250,6 +250,7 @@ def _options(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
     choices = {
         "COPY": ("FORMAT", "HEADER", "DELIMITER", "COMPRESSION", "OVERWRITE", "EPOCHS", "SPLIT"),
         "SAMPLE": ("memory", "ids"),
+        "WALK": ("memory",),
         "CREATE": (),
     }
     return [_words(choices.get(leading, ()))]
@@ -285,15 +286,15 @@ _LISTED = r"( .*COMMA)?$"
 _PLACES: tuple[tuple[str, _Names], ...] = (
     (r"^CREATE( OR REPLACE)?( PROPERTY)? (TABLE|GRAPH|SNAPSHOT|SAMPLER|CACHE|TASK|TAG)( IF NOT EXISTS)?$", _kinds()),
     (r"SEEDS \(\) AS$", _vertex_types),
-    (r"(FANOUT LPAR( .*COMMA)?|SEEDS EDGES)$", _edge_types),
+    (r"((FANOUT|ALONG) LPAR( .*COMMA)?|SEEDS EDGES)$", _edge_types),
     (r"ELEMENTS LPAR" + _LISTED, _kinds(types="element")),
     (r"WEIGHT BY( .*COMMA)?$", _weights),
-    (r"(SAMPLE USING|(DESCRIBE|DESC|DROP|SHOW|ON) SAMPLER" + _GUARD + ")$", _kinds(samplers="sampler")),
+    (r"((SAMPLE|WALK) USING|(DESCRIBE|DESC|DROP|SHOW|ON) SAMPLER" + _GUARD + ")$", _kinds(samplers="sampler")),
     (r"(DESCRIBE|DESC|DROP|REFRESH) CACHE" + _GUARD + "$", _kinds(caches="cache")),
     (r"((DESCRIBE|DESC|DROP|ALTER|EXECUTE) TASK" + _GUARD + "|RUNS OF)$", _kinds(tasks="task")),
     (r"TASK .*(WITH|SET) LPAR" + _LISTED, _task_options),
     (r"TASK .*EQUAL$", _task_values),
-    (r"(SAMPLE FROM|SNAPSHOT" + _GUARD + "|DIFF SNAPSHOT NAME WITH)$", _kinds(snapshots="snapshot")),
+    (r"((SAMPLE|WALK) FROM|SNAPSHOT" + _GUARD + "|DIFF SNAPSHOT NAME WITH)$", _kinds(snapshots="snapshot")),
     (r"(DROP|DESCRIBE|DESC|ALTER)( PROPERTY)? GRAPH" + _GUARD + "$|DIFF( PROPERTY)? GRAPH$", _GRAPHS),
     (r"TAG" + _GUARD + "$", _kinds(tags="tag")),
     (r"VERSIONS OF$", _TABLES),
@@ -390,7 +391,7 @@ def _in_fragment(slot: Slot, spot: Spot, known: DatabaseNames) -> list[Candidate
 
 def _scope(slot: Slot, spot: Spot, known: DatabaseNames) -> _Scope:
     leading = spot.words[0]
-    if leading in ("SAMPLE", "AUDIT") or "SAMPLER" in spot.words[:4]:
+    if leading in ("SAMPLE", "WALK", "AUDIT") or "SAMPLER" in spot.words[:4]:
         return _Scope(known, snapshot=_sampled(spot))
     if slot.fragment == "CONDITION" and leading == "CREATE":
         return _Scope(known, tables=tuple(name.lower() for name in known.types))
@@ -400,7 +401,7 @@ def _scope(slot: Slot, spot: Spot, known: DatabaseNames) -> _Scope:
 
 
 def _sampled(spot: Spot) -> str:
-    """Return the snapshot that a SAMPLE statement reads, in lower case, or '' if it uses a sampler."""
+    """Return the snapshot that a SAMPLE or WALK statement reads, in lower case, or '' if it uses a sampler."""
     pairs = pairwise(spot.before)
     return next((name.identifier.lower() for token, name in pairs if token.word == "FROM"), "")
 

@@ -237,7 +237,7 @@ def bind_sample(statement: Sample | SampleUsing, context: BindContext) -> Sample
 
 def _check_verb(statement: SampleUsing, sampler: Sampler) -> None:
     """Raise an error if a sampler of walks is used by SAMPLE, or one of neighbourhoods by WALK."""
-    verb = statement_of(sampler).clauses.verb
+    verb = sampler.verb
     if not statement.only_name and statement.clauses.verb != verb:
         what = "random walks" if verb == "WALK" else "neighbourhoods"
         raise BindError(

@@ -39,20 +39,27 @@ def _statement(db: Database, ask: Ask) -> Mapping[str, Any]:
 
 
 def _plan(db: Database, ask: Ask) -> Mapping[str, Any]:
-    statement = f"EXPLAIN (FORMAT json) SAMPLE USING {quote(ask.name)}"
-    (row,) = dicts(db, statement)
-    return {"plan": json.loads(row["plan"])["plan"], "statement": f"EXPLAIN SAMPLE USING {quote(ask.name)}"}
+    using = _using(db, ask)
+    (row,) = dicts(db, f"EXPLAIN (FORMAT json) {using}")
+    return {"plan": json.loads(row["plan"])["plan"], "statement": f"EXPLAIN {using}"}
+
+
+def _using(db: Database, ask: Ask) -> str:
+    """Return SAMPLE USING or WALK USING and the name of the sampler."""
+    found = dicts(db, f"SELECT method FROM snapdb.samplers WHERE name = {text_literal(ask.name)}")
+    verb = "WALK" if found and found[0]["method"] == "WALK" else "SAMPLE"
+    return f"{verb} USING {quote(ask.name)}"
 
 
 def _analyze(db: Database, ask: Ask) -> Mapping[str, Any]:
     found = dicts(db, f"SELECT statement FROM snapdb.samplers WHERE name = {text_literal(ask.name)}")
     seeds = _few_seeds(found[0]["statement"]) if found else ""
-    statement = f"EXPLAIN ANALYZE SAMPLE USING {quote(ask.name)} {seeds}".strip()
+    statement = f"EXPLAIN ANALYZE {_using(db, ask)} {seeds}".strip()
     return {"lines": [row["plan"] for row in dicts(db, statement)], "statement": statement}
 
 
 def _few_seeds(statement: str) -> str:
-    """Return the SEEDS clause of a SAMPLE statement with only the seeds of a few batches."""
+    """Return the SEEDS clause of a SAMPLE or WALK statement with only the seeds of a few batches."""
     sample = parse_one(statement)
     assert isinstance(sample, Sample)
     seeds, batch = sample.clauses.seeds, sample.clauses.batch
