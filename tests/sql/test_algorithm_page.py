@@ -1,4 +1,4 @@
-"""docs/language/algorithms.md: each algorithm has its synopsis and its options there. `SNAPDB_RECORD=1` rewrites them."""
+"""docs/language/algorithms.md: the synopsis and options of each algorithm. `SNAPDB_RECORD=1` rewrites them."""
 
 from __future__ import annotations
 
