@@ -194,6 +194,7 @@ def _started(name: str, folder: Path, small: Path, tasks: list[str]) -> Iterator
     with process:
         worker = Worker(process, {})
         worker.loaded = worker.answer()
+        print(f"{folder.name}: {name}: opened", file=sys.stderr)
         yield worker
         assert process.stdin is not None
         process.stdin.close()
