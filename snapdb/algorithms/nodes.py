@@ -107,9 +107,9 @@ class Nodes:
         distinct, places = np.unique(nodes, return_inverse=True)
         if not distinct.size and self.source.algorithm.name != "hops":
             raise DataError(
-                f"seeds returns no rows, and {self.source.algorithm.name} needs at least one vertex",
+                f"seeds has no rows, and {self.source.algorithm.name} needs at least one vertex",
                 span=self.source.spans["seeds"],
-                code="seed-columns",
+                code="empty-seeds",
             )
         if not query.weighted:
             return NodeWeights(distinct)

@@ -10,6 +10,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from snapdb.sql.synopsis import grammar
+from snapdb.types.algorithms import ALGORITHM_NAMES, algorithm
 from snapdb.types.text import nearest
 
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
@@ -64,6 +65,8 @@ class Topic:
         parts = [self.title + "\n" + textwrap.fill(self.summary, width, initial_indent="  ", subsequent_indent="  ")]
         if self.rules:
             parts.append("Syntax:\n" + textwrap.indent(grammar(self.grammar).synopsis(self.rules, width - 2), "  "))
+        elif self.title in ALGORITHM_NAMES:
+            parts.append("Syntax:\n" + textwrap.indent(algorithm(self.title).synopsis(width - 2), "  "))
         if self.clauses:
             parts.append("Clauses:\n" + "\n".join(_two_columns(self.clauses, width)))
         if self.example:

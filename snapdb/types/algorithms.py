@@ -88,15 +88,23 @@ class Algorithm:
         """Whether values belong to pairs of vertices."""
         return self.option("pairs") is not None
 
-    def synopsis(self) -> str:
-        """Return the call with its options. Those in brackets can be left out.
+    def synopsis(self, width: int = 80) -> str:
+        """Return the call with its options, in lines of at most `width` characters. Brackets enclose what is optional.
 
-        >>> print(algorithm("hops").synopsis())
-        hops('snapshot', seeds => (SELECT …) [, edges => …] [, direction => 'out'] [, max_hops => …])
+        >>> print(algorithm("hops").synopsis(60))
+        hops('snapshot', seeds => (SELECT …) [, edges => …]
+            [, direction => 'out'] [, max_hops => …])
         """
         needed = ["'snapshot'", *(f"{o.name} => (SELECT …)" for o in self.options if o.required)]
         free = [f" [, {o.name} => {_shown(o)}]" for o in self.options if not o.required]
-        return f"{self.name}({', '.join(needed)}{''.join(free)})"
+        lines = [f"{self.name}({', '.join(needed)}"]
+        for index, part in enumerate(free, 1):
+            closed = f"{part})" if index == len(free) else part
+            if len(lines[-1] + closed) > width:
+                lines.append(f"   {closed}")
+            else:
+                lines[-1] += closed
+        return "\n".join(lines)
 
 
 def _shown(option: Option) -> str:
@@ -114,7 +122,7 @@ def default_text(option: Option) -> str:
     value = option.default
     if isinstance(value, str):
         return f"'{value}'"
-    return "" if value is None else str(value).lower()
+    return "" if value is None else str(value).lower().replace("e-0", "e-")
 
 
 _EDGES = Option("edges", "names", "The edge types; all of the snapshot by default")

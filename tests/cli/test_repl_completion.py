@@ -13,6 +13,7 @@ from prompt_toolkit.document import Document
 import snapdb
 from snapdb.errors import SnapdbError
 from snapdb.sql import parse
+from snapdb.types.algorithms import algorithm
 from snapdb_cli.repl.commands import COMMANDS
 from tests.support.inside.cli import DatabaseNames, NamesCompleter, _Highlighter, complete, suggest
 
@@ -101,6 +102,16 @@ def known() -> Iterator[DatabaseNames]:
         (".mode ma", ["markdown"]),
         ("\\e SELECT * FROM pers", ["person"]),
         ("SELECT * FROM gra", ["graph_table"]),
+        ("SELECT * FROM pager", ["pagerank("]),
+        ("SELECT * FROM pagerank(", ["'early'"]),
+        ("SELECT * FROM person JOIN pagerank('early', ", [f"{o.name} =>" for o in algorithm("pagerank").options]),
+        ("SELECT * FROM pagerank('early', damping => 0.5, dir", ["direction =>"]),
+        ("SELECT * FROM pagerank('early', direction => ", ["'out'", "'in'", "'both'"]),
+        ("SELECT * FROM pagerank('early', edges => ", ["'knows'"]),
+        ("SELECT * FROM pagerank('early', weight => ", ["'a'", "'b'", "'ts'"]),
+        ("SELECT * FROM hops('early', seeds => ", ["(SELECT "]),
+        ("SELECT * FROM hops('early', seeds => (SELECT pid FROM per", ["person"]),
+        ("SAMPLE FROM early SEEDS (SELECT pid FROM hops(", ["'early'"]),
         (PATTERN, ["early", "social"]),
         (PATTERN + "early AT (TAG => ", ["'first'"]),
         (PATTERN + "early MATCH (a:", ["person"]),

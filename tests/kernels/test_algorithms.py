@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 from networkx.algorithms.centrality import betweenness as module
 
-from snapdb.algorithms.graph import NodePairs, NodeWeights, Values
-from snapdb.algorithms.needs import needed_bytes
 from snapdb.errors import DataError, QueryError
 from snapdb.types.algorithms import algorithm
 from tests.support.algorithm_graphs import KINDS, EdgeList, random_graph, run_method
+from tests.support.inside.algorithms import NodePairs, NodeWeights, Values, needed_bytes
 
 GRAPHS = 50
 DIRECTIONS = ("OUT", "IN", "BOTH")

@@ -8,10 +8,9 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from snapdb.algorithms.graph import AlgorithmGraph, NodeWeights, Rows, Run, Side, Values
-from snapdb.algorithms.methods import METHODS
 from snapdb.arrays import Bools, Float64s, Int64s
 from snapdb.types.algorithms import algorithm
+from tests.support.inside.algorithms import METHODS, AlgorithmGraph, NodeWeights, Rows, Run, Side, Values
 
 
 @dataclass(frozen=True)

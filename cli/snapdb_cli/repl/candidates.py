@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from snapdb.sql.lexer import READS, Token
 from snapdb.sql_engine import text_literal
+from snapdb.types.algorithms import ALGORITHMS
+from snapdb_cli.repl.algorithms import algorithm_candidates
 from snapdb_cli.repl.grammar import Slot, Spot, slots
 from snapdb_cli.repl.patterns import pattern_candidates, pattern_spot
 from snapdb_cli.repl.words import (
@@ -155,6 +157,7 @@ def _tables(before: Sequence[Token], scope: _Scope) -> list[CandidateGroup]:
         _names("table", known.tables),
         _names("snapshot", known.snapshots),
         _names("system tables", facts),
+        CandidateGroup("algorithm", [f"{each.name}(" for each in ALGORITHMS], "word", eager=False),
         _functions(readers),
         _words(("GRAPH_TABLE",), eager=False),
     ]
@@ -315,6 +318,8 @@ def candidates(spot: Spot, known: DatabaseNames) -> list[CandidateGroup]:
     """Return the candidates at the cursor, names before keywords. If no grammar matches, return query candidates."""
     if (inside := pattern_spot(spot)) is not None:
         return pattern_candidates(inside, known)
+    if (called := algorithm_candidates(spot, known)) is not None:
+        return called
     explained = _unexplained(spot)
     if explained is not None:
         inner = candidates(explained, known)

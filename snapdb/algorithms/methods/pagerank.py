@@ -59,7 +59,7 @@ def pagerank(graph: AlgorithmGraph, options: Mapping[str, Any], run: Run) -> Val
         run.step(done / most)
     if tolerance > 0 and change >= count * tolerance:
         raise QueryError(
-            f"pagerank did not converge: the mean change per vertex after {done} iterations is {change / count:.3g}, "
+            f"pagerank did not converge: the mean change per vertex in iteration {done} is {change / count:.3g}, "
             f"and the tolerance is {tolerance:g}; raise max_iterations or the tolerance",
             code="not-converged",
         )
