@@ -68,6 +68,7 @@ COMMUNITIES: Plan = {
 NOTES = f"""
 - pagerank runs {ITERATIONS} iterations. scipy has no PageRank: it is a loop over products of its matrix in float64.
 - pagerank_converged runs until the ranks change by less than 1e-10. igraph's PRPACK is not a power iteration.
+- The ranks of scikit-network are not quite those of the others, as its figure shows.
 - hops starts at the node with the most edges. scipy returns the order of the search, without distances.
 - core_number and local_clustering_coefficient of the peers start from an undirected graph that was made before. That
   of snapdb is made within its time.
@@ -194,6 +195,7 @@ def _started(name: str, folder: Path, small: Path, tasks: list[str]) -> Iterator
     with process:
         worker = Worker(process, {})
         worker.loaded = worker.answer()
+        print(f"{folder.name}: {name}: opened", file=sys.stderr)
         yield worker
         assert process.stdin is not None
         process.stdin.close()

@@ -40,7 +40,8 @@ class Library:
     @cached_property
     def _sources(self) -> list[int]:
         """The first nodes that have edges to others."""
-        return np.flatnonzero(np.diff(self._load("out.indptr")[: 1000 * SOURCES]))[:SOURCES].tolist()
+        found: list[int] = np.flatnonzero(np.diff(self._load("out.indptr")[: 1000 * SOURCES]))[:SOURCES].tolist()
+        return found
 
 
 def squares(values: Array) -> float:

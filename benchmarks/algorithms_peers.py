@@ -16,22 +16,25 @@ from sknetwork.ranking import PageRank
 from sknetwork.topology import get_core_decomposition
 
 from benchmarks.algorithms_library import ITERATIONS, Later, Library, modularity, squares
+from snapdb.arrays import Array
 
 
 class Scipy(Library):
-    """scipy.sparse, whose matrices share the rows of both directions."""
+    """scipy.sparse, whose matrix for products is the rows of arriving edges."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         shape = (self._nodes, self._nodes)
         ones = np.ones(self._load("in.indices").size)
-        self._out, self._in = (
-            sparse.csr_matrix((ones, self._load(f"{side}.indices"), self._load(f"{side}.indptr")), shape)
-            for side in ("out", "in")
-        )
+        self._in = sparse.csr_matrix((ones, self._load("in.indices"), self._load("in.indptr")), shape)
+        # The strong components of a matrix with duplicates do not end.
+        self._degree = np.diff(self._load("out.indptr"))
+        arrays = np.array(self._load("out.indices")), np.array(self._load("out.indptr"))
+        self._out = sparse.csr_matrix((ones.copy(), *arrays), shape)
+        self._out.sum_duplicates()
 
     def pagerank(self, threads: int) -> float:
-        degree = np.diff(self._out.indptr)
+        degree = self._degree
         inverse = np.divide(1.0, degree, out=np.zeros(self._nodes), where=degree > 0)
         rank = np.full(self._nodes, 1.0 / self._nodes)
         for _ in range(ITERATIONS):

@@ -3,7 +3,8 @@
     python -m benchmarks.algorithms_work snapdb FOLDER SMALL TASK…
 
 runs the tasks on a small graph, so that kernels are compiled. Then it reads the name of a task and a number of threads
-from each line of its input, and prints one line of JSON: the seconds, the peak memory of the process during the task, and a figure by which libraries are compared.
+from each line of its input, and prints one line of JSON: the seconds, the peak memory of the process during the
+task, and a figure by which libraries are compared.
 """
 
 from __future__ import annotations
