@@ -21,7 +21,8 @@ from snapdb.loading.lazy import Held, Lazy, host, rows_of, tensor_of
 from snapdb.loading.walk_batch import WalkBatch
 from snapdb.sampling import Edges, NeighborSampler, SamplerInput, Seeds, Subgraph
 from snapdb.sampling.subgraph import Ints
-from snapdb.sampling.walker import Walker, Walks
+from snapdb.sampling.walker import Walker
+from snapdb.sampling.walks import Walks
 from snapdb.types import EdgeType
 
 _Nodes = Mapping[str, Callable[[], Int64s]]

@@ -17,7 +17,8 @@ from snapdb.loading.lazy import Held, Lazy, host, tensor_of
 from snapdb.loading.walk_batch import WalkBatch
 from snapdb.loading.walk_rows import keys_of, node_offsets, step_values
 from snapdb.sampling import SamplerInput, Seeds
-from snapdb.sampling.walker import Walker, Walks, walk_of
+from snapdb.sampling.walker import Walker
+from snapdb.sampling.walks import Walks, walk_of
 from snapdb.storage.array_files import STATIC
 
 _NO_TYPE = "walks contain the vertex types of their metapath"

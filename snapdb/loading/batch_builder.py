@@ -30,7 +30,8 @@ from snapdb.sampling import NeighborSampler, SamplerInput, Subgraph
 from snapdb.sampling.backends import open_sampler
 from snapdb.sampling.rounds import Rounds
 from snapdb.sampling.seeds import SeedExpansion
-from snapdb.sampling.walker import Walker, Walks, open_walker
+from snapdb.sampling.walker import Walker, open_walker
+from snapdb.sampling.walks import Walks
 from snapdb.types import SampleSpec
 from snapdb.types.sampling import ZeroWeight
 
@@ -95,7 +96,7 @@ class BatchBuilder:
         self.drawer = _open_drawer(self.view, self.spec)
         """The neighbour sampler or the random walker that draws the batches."""
         self.device = usable(options.device or self.spec.device or "cpu")
-        self.transform: Callable[[Batch], Any] | None = options.transform
+        self.transform: Callable[[Any], Any] | None = options.transform
         self.budget = MemoryBudget(options.memory, self._sizes)
         self.meter = meter
         self._fused, self._zero_copy = hints.fused, options.zero_copy
@@ -236,7 +237,7 @@ class BatchBuilder:
                 visits.fail()
             raise
 
-    def _transformed(self, transform: Callable[[Batch], Any], batch: Batch | WalkBatch) -> Any:
+    def _transformed(self, transform: Callable[[Any], Any], batch: Batch | WalkBatch) -> Any:
         """Return the transform's result for a batch. A note on an error names the batch."""
         try:
             return transform(batch)

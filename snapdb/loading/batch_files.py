@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, is_dataclass
 from functools import cache
-from typing import Any, BinaryIO, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Any, BinaryIO, NamedTuple, TypeAlias, cast, get_args, get_origin, get_type_hints
 from urllib.parse import unquote
 
 import numpy as np
@@ -63,14 +63,15 @@ class _Flat(NamedTuple):
             KeyError, RuntimeError, TypeError, ValueError: The arrays and the metadata do not match.
         """
         fields: dict[str, Any] = {}
-        kind = WalkBatch if "walks" in self.values else Batch
+        kind: Any = WalkBatch if "walks" in self.values else Batch
         for name, hint in _hints(kind).items():
             if name in self.facts:
                 fields[name] = _field(hint, self.facts[name])
             # A field that is missing in the file was added to the class later, so it keeps its default.
             elif name in self.facts["keys"] or name in self.values:
                 fields[name] = _gathered(self, name)
-        return kind(**fields)
+        batch: Batch | WalkBatch = kind(**fields)
+        return batch
 
 
 def _array_facts(values: _Values) -> _ArrayFacts:
@@ -82,8 +83,8 @@ def _array_facts(values: _Values) -> _ArrayFacts:
 
 def flatten(batch: Batch | WalkBatch) -> _Flat:
     """Return a batch's arrays and metadata. Edge columns and keys that have not been read yet are read."""
-    flat = _Flat({}, {"keys": {}, "sparse": {}})
-    for name, hint in _hints(type(batch)).items():
+    flat, kind = _Flat({}, {"keys": {}, "sparse": {}}), cast("Any", type(batch))
+    for name, hint in _hints(kind).items():
         value = getattr(batch, name)
         if value is not None and _holds_arrays(hint):
             _spread(flat, name, value)
@@ -121,7 +122,7 @@ def _gathered(flat: _Flat, path: str) -> Any:
 
 
 @cache
-def _hints(kind: type[Batch] | type[WalkBatch]) -> dict[str, Any]:
+def _hints(kind: Any) -> dict[str, Any]:
     """Return the fields of a batch and their types."""
     hints = get_type_hints(kind)
     return {field.name: hints[field.name] for field in fields(kind)}

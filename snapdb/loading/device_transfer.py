@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -24,7 +24,6 @@ from snapdb.loading.walk_batch import WalkBatch
 from snapdb.memory import available_memory
 
 _T = TypeVar("_T")
-_B = TypeVar("_B", Batch, WalkBatch)
 GatherZeroCopy = Callable[[Tensor, Tensor], Tensor]
 """`gather_zero_copy` of `snapdb.kernels.triton_gather`, which needs Triton."""
 _CHUNK = 1 << 26
@@ -153,11 +152,10 @@ class DeviceTransfer:
             return tensor_of(feature.read_before(nodes(), before))
         return rows_of(feature, nodes()) if self._residents.rows(kind, name) is None else None
 
-    def pinned(self, batch: _B) -> _B:
+    def pinned(self, batch: Batch | WalkBatch) -> Batch | WalkBatch:
         """Return the batch in the memory from which it is copied to the device: page-locked memory for a GPU."""
         # A copy from pageable memory blocks the thread. From page-locked memory, the GPU copies asynchronously (DMA).
-        there: Any = batch.moved(ready) if self.device.type == "cuda" else batch
-        return cast("_B", there)
+        return batch.moved(ready) if self.device.type == "cuda" else batch
 
     def send(self, batch: Batch | WalkBatch) -> SentBatch:
         """Start the copy of a batch, with its resident features, to the device."""

@@ -49,12 +49,12 @@ def _wrong_pairs(batch: WalkBatch, walks: Int64s, window: int | None) -> int:
         pairs_of(walks, [batch.node_offsets[name] for name in batch.vertex_types], window),
     )
     if pairs.shape != expected.shape:
-        return abs(pairs.shape[1] - expected.shape[1])
+        return abs(int(pairs.shape[1]) - int(expected.shape[1]))
     wrong = int((pairs != expected).any(axis=0).sum())
     if batch.negatives is None:
         return wrong
     negatives = host(batch.negatives)
-    return wrong + int((negatives >= batch.num_nodes).sum()) + abs(len(negatives) - pairs.shape[1])
+    return wrong + int((negatives >= batch.num_nodes).sum()) + abs(len(negatives) - int(pairs.shape[1]))
 
 
 class _Timed:
@@ -78,7 +78,8 @@ class _Timed:
         if (within := batch.temporal.within) is not None:
             # The lower bound is clamped because seed - within can be less than the smallest int64.
             late |= (self.time < np.maximum(seed, STATIC + within) - within) & ~self.lasts
-        return late & (self.time != STATIC)
+        timed: Bools = self.time != STATIC
+        return late & timed
 
     def against_clock(self, rules: Mapping[str, Any]) -> Bools:
         """Return a mask of the steps over edges against the clock of their walk."""
@@ -92,4 +93,5 @@ class _Timed:
             out |= self.time >= stop
         if start is not None:
             out |= (self.time < start) & ~self.lasts
-        return out & (self.time != STATIC)
+        timed: Bools = self.time != STATIC
+        return out & timed

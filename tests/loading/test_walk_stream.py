@@ -80,6 +80,15 @@ def test_the_torch_back_end_walks_the_same_walks(shop: Database, walk: str) -> N
 
 
 @WALKS
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_gpu_walks_the_same_walks(shop: Database, walk: str) -> None:
+    batches: Any = shop.stream(walk, device="cuda")
+    assert prints(batch.to("cpu") for batch in batches) == prints(shop.stream(walk, threads=0))
+    walked: Any = shop.stream(f"{walk} ON 'cuda' WITH torch")
+    assert prints(batch.to("cpu") for batch in walked) == prints(shop.stream(walk, threads=0))
+
+
+@WALKS
 def test_ranks_and_workers_share_an_epoch(shop: Database, walk: str) -> None:
     whole = prints(shop.stream(walk, threads=0))
     ranks = [prints(shop.stream(walk, rank=rank, world_size=2)) for rank in range(2)]

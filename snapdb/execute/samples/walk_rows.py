@@ -14,7 +14,8 @@ from snapdb.loading.budgets import WALK_SIZES, enough_memory, scratch_bytes
 from snapdb.loading.source import StreamSource
 from snapdb.loading.walk_rows import key_type, keys_of, step_values, walk_rows, walk_schema
 from snapdb.sampling import Ints, SeedExpansion
-from snapdb.sampling.walker import Walks, open_walker, walk_of
+from snapdb.sampling.walker import open_walker
+from snapdb.sampling.walks import Walks, walk_of
 
 
 class WalkRowMaker:
