@@ -58,7 +58,7 @@ def find_algorithms(tokens: Sequence[Token]) -> tuple[PatternPlace, ...]:
 
     >>> from snapdb.sql.lexer import scan
     >>> find_algorithms(scan("SELECT degree, hops(x) FROM t, degree('june') WHERE degree(1) > 2"))
-    (PatternPlace(first=9, last=12),)
+    (PatternPlace(first=10, last=13),)
     """
     # This runs for every token of a query, so most queries end here.
     if not any(token[0] == "word" and token[1].lower() in ALGORITHM_NAMES for token in tokens):
