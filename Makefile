@@ -68,12 +68,14 @@ bench: $(INSTALLED) ## measure, and write the pages of benchmarks/
 	$(BIN)/python -m benchmarks.schedule
 	$(BIN)/python -m benchmarks.pages # needs Chromium
 	$(BIN)/python -m benchmarks.patterns
+	$(BIN)/python -m benchmarks.algorithms # needs 20 GiB of memory
+	$(BIN)/python -m benchmarks.walks
 	$(BIN)/python -m benchmarks.refresh --only loader epoch accuracy costs # disk needs root and a control group
 
 gpu: $(if $(filter $(BIN)/%,$(GPU_PYTHON)),$(INSTALLED)) ## test and measure on a GPU in less than ten minutes, and write benchmarks/GPU.md (GPU_PYTHON: a Python with torch for CUDA)
 	$(GPU_PYTHON) -m benchmarks.gpu
 
-bench-peers: $(PEERS)/.pyg $(PEERS)/.dgl $(PEERS)/.searches ## install PyG with its compiled sampler, DGL, igraph and networkx, for `make bench` (six minutes of compiling)
+bench-peers: $(PEERS)/.pyg $(PEERS)/.dgl $(PEERS)/.searches ## install PyG with its compiled samplers, DGL, igraph and networkx, for `make bench` (compiles for many minutes)
 
 fmt: $(INSTALLED) ## rewrite files in the project's style
 	$(BIN)/ruff format .
@@ -105,6 +107,8 @@ $(PEERS)/.pyg:
 	test -d $(PEERS)/pyg-lib || git clone --quiet --depth 1 $(PYG_LIB) $(PEERS)/pyg-lib
 	test -d $(PEERS)/phmap || git clone --quiet --depth 1 $(PHMAP) $(PEERS)/phmap
 	benchmarks/build_pyg_lib.sh $(PEERS)/pyg $(PEERS)/pyg-lib $(PEERS)/phmap
+	$(PEERS)/pyg/bin/pip install --quiet setuptools wheel
+	$(PEERS)/pyg/bin/pip install --quiet --no-build-isolation --no-deps torch-cluster==1.6.3
 	touch $@
 
 $(PEERS)/.dgl:
@@ -112,7 +116,7 @@ $(PEERS)/.dgl:
 	$(PEERS)/dgl/bin/pip install --quiet torch==2.2.1 'numpy<2' torchdata==0.7.1 dgl==2.1.0 pandas pyyaml pydantic
 	touch $@
 
-# The peers of path searches need no torch, so they share snapdb's environment.
+# The peers of path searches and algorithms need no torch, so they share snapdb's environment.
 $(PEERS)/.searches: $(INSTALLED)
 	$(BIN)/pip install --quiet --constraint constraints.txt igraph==1.0.0 networkx==3.6.1
 	mkdir -p $(PEERS)
