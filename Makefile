@@ -118,6 +118,6 @@ $(PEERS)/.dgl:
 
 # The peers of path searches and algorithms need no torch, so they share snapdb's environment.
 $(PEERS)/.searches: $(INSTALLED)
-	$(BIN)/pip install --quiet --constraint constraints.txt igraph==1.0.0 networkx==3.6.1
+	$(BIN)/pip install --quiet --constraint constraints.txt igraph==1.0.0 networkx==3.6.1 scikit-network==0.33.5
 	mkdir -p $(PEERS)
 	touch $@
