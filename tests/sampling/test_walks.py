@@ -183,7 +183,7 @@ BIASES = [
 @pytest.mark.parametrize("features", ["", "wide", "weight", "weight dead"])
 @pytest.mark.parametrize("restart", [Fraction(0), Fraction("0.3")])
 def test_walks_equal_the_oracles(path: str, features: str, restart: Fraction) -> None:
-    for seed in range(3):
+    for seed in range(2):
         agree(random_case(seed, path, features, restart=restart))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from snapdb.arrays import Array, Float64s, Int64s, UInt8s
 from snapdb.kernels.adjacency.forms import ColumnArrays, RowArrays, plain_array
-from snapdb.kernels.compiled import allocating_kernel, kernel
+from snapdb.kernels.compiled import allocating_kernel, kernel, prefetch
 from snapdb.kernels.rng import below
 
 _Number = int | np.int64
@@ -28,8 +28,9 @@ class NeighborSets(NamedTuple):
     ordered: Array
     """[positions] The neighbours of each row in ascending order."""
     filter: UInt8s
-    """[positions] A Bloom filter of each row (Bloom, 1970), with 8 bits and two hashes per edge. It excludes 95 % of
-    the vertices that are not neighbours."""
+    """[positions] A Bloom filter of each row (Bloom, 1970), with 8 bits and two hashes per edge. Both bits of a vertex
+    are in one byte, so that a test reads one cache line (Putze, Sanders and Singler, 2007). It excludes 93 % of the
+    vertices that are not neighbours."""
 
 
 def neighbor_sets(rows: RowArrays) -> NeighborSets:
@@ -62,15 +63,30 @@ def _collect_rows(rows: RowArrays, low: int, high: int, ordered: Array, filter_:
             ordered[start:end] = rows.indices[start:end]
             ordered[start:end].sort()
             for at in range(start, end):
-                for bit in _bits_of(np.int64(rows.indices[at]), end - start):
-                    filter_[start + (bit >> 3)] |= np.uint8(1 << (bit & 7))
+                place, bits = _place_of(np.int64(rows.indices[at]), end - start)
+                filter_[start + place] |= bits
 
 
 @kernel
-def _bits_of(node: np.int64, degree: _Number) -> tuple[np.int64, np.int64]:
-    """Return the two bits of a vertex in the filter of a row."""
-    hashed, bits = np.uint64(node) * _GOLDEN, np.uint64(8 * degree)
-    return np.int64(below(hashed, bits)), np.int64(below(hashed * _GOLDEN, bits))
+def _place_of(node: np.int64, degree: _Number) -> tuple[np.int64, np.uint8]:
+    """Return the byte of a vertex in the filter of a row, and its two bits in the byte, which can coincide."""
+    hashed = np.uint64(node) * _GOLDEN
+    other = hashed * _GOLDEN
+    bits = (np.uint64(1) << (other >> np.uint64(61))) | (np.uint64(1) << ((other >> np.uint64(58)) & np.uint64(7)))
+    return np.int64(below(hashed, np.uint64(degree))), np.uint8(bits)
+
+
+@kernel
+def prefetch_filter(sets: NeighborSets, start: np.int64, degree: np.int64, node: np.int64) -> None:
+    """Prefetch the byte that `may_hold` reads."""
+    prefetch(sets.filter, start + _place_of(node, degree)[0])
+
+
+@kernel
+def prefetch_search(sets: NeighborSets, start: np.int64, degree: np.int64) -> None:
+    """Prefetch the first probes of `holds`."""
+    for quarter in range(1, 4):
+        prefetch(sets.ordered, start + quarter * (degree >> 2))
 
 
 @kernel
@@ -78,10 +94,8 @@ def may_hold(sets: NeighborSets, start: np.int64, degree: np.int64, node: np.int
     """Return whether the row at `start` may contain a neighbour. If False, it does not."""
     if degree <= 0:
         return False
-    one, other = _bits_of(node, degree)
-    first = sets.filter[start + (one >> 3)] >> np.uint8(one & 7)
-    second = sets.filter[start + (other >> 3)] >> np.uint8(other & 7)
-    return bool(first & second & np.uint8(1))
+    place, bits = _place_of(node, degree)
+    return bool((sets.filter[start + place] & bits) == bits)
 
 
 @kernel
