@@ -27,7 +27,7 @@ from tests.support.crashing import crash_everywhere, script
 from tests.support.format_one import UNSCHEDULED
 from tests.support.inside import catalog_db_of, committed_catalog_of, engine_of
 from tests.support.inside.plan import DropPlan, ExpirePlan, _resolve
-from tests.support.inside.sql import Clauses, RefreshClause, Sample, SampleUsing
+from tests.support.inside.sql import Clauses, RefreshClause, Sample, SampleUsing, WalkClauses
 from tests.support.plans import planned
 from tests.support.refusals import refused
 
@@ -119,7 +119,35 @@ REPLACED = {
 
 
 def test_every_clause_is_replaced_somewhere_below() -> None:
-    assert set(REPLACED) == {field.name for field in fields(Clauses)}
+    assert set(REPLACED) == {field.name for field in fields(Clauses)} - {"walk"}
+
+
+WALK = (
+    "WALK FROM s SEEDS (SELECT name FROM person) AS person LENGTH 4 PER SEED 2 ALONG (knows) RETURN 0.5 INOUT 2 "
+    "RESTART 0.1 TIME RESPECTING WINDOW 2 NEGATIVES 3"
+)
+REPLACED_OF_WALKS = {
+    "length": ("LENGTH 4", "LENGTH 3"),
+    "per_seed": ("PER SEED 2", "PER SEED 1"),
+    "along": ("ALONG (knows)", "ALONG (knows IN)"),
+    "back": ("RETURN 0.5", "RETURN 4"),
+    "inout": ("INOUT 2", "INOUT 0.25"),
+    "restart": ("RESTART 0.1", "RESTART 0.9"),
+    "clock": ("TIME RESPECTING", "TIME RESPECTING STRICT BACKWARD"),
+    "window": ("WINDOW 2", "WINDOW 1"),
+    "contrasts": ("NEGATIVES 3", "NEGATIVES 1"),
+}
+
+
+@pytest.mark.parametrize("field", REPLACED_OF_WALKS)
+def test_a_clause_of_walks_replaces_that_of_the_sampler(own: Database, field: str) -> None:
+    before, other = REPLACED_OF_WALKS[field]
+    assert {*REPLACED_OF_WALKS, "direction"} == {field.name for field in fields(WalkClauses)}
+    own.execute(f"CREATE OR REPLACE SAMPLER walks AS {WALK}")
+    whole = WALK.replace(before, other)
+    assert own.execute(f"WALK USING walks {other}").fetchall() == own.execute(whole).fetchall()
+    with own.stream(f"WALK USING walks {other}") as stream:
+        assert [one.to_sql() for one in parse(stream.spec.text)] == [one.to_sql() for one in parse(whole)]
 
 
 @pytest.mark.parametrize("field", REPLACED)
@@ -411,7 +439,7 @@ def test_a_sampler_is_told_clause_by_clause(shop: Database) -> None:
     assert rows["FANOUT"] == ("(knows => [3, 2])", True)
     assert rows["TEMPORAL"] == ("< SEED_TIME", True)
     assert (rows["BATCH"], rows["METHOD"], rows["WITHIN"]) == (("1024", False), ("UNIFORM", False), (None, False))
-    assert len(rows) == 1 + len(fields(Clauses))
+    assert len(rows) == 1 + len({field.name for field in fields(Clauses)} - {"walk"})
     links = {row[0]: row[1:] for row in shop.execute("DESCRIBE SAMPLER links").fetchall()}
     assert (links["SEEDS"][0], links["EXCLUDE SEEDS"]) == (
         "EDGES knows (SELECT e_id, t AS seed_time FROM knows WHERE t % 9 = 0)",
