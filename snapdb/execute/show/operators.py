@@ -31,7 +31,7 @@ from snapdb.plan.show import KINDS, DescribePlan, DropPlan, ShowPlan
 from snapdb.plan.times import spelled
 from snapdb.schedule import firings
 from snapdb.sql.lexer import scan
-from snapdb.sql.samples import print_refresh_clause
+from snapdb.sql.sample_clauses import print_refresh_clause
 from snapdb.sql_engine import text_literal
 from snapdb.storage.catalog_db.connection import delete_unless_held
 from snapdb.storage.catalog_db.task_rows import TaskRows

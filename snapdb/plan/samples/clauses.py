@@ -13,15 +13,15 @@ from snapdb.plan.scope import BindContext
 from snapdb.plan.snapshots import check_length, event_unit
 from snapdb.sql import parse
 from snapdb.sql.lexer import rewrite
-from snapdb.sql.samples import (
+from snapdb.sql.sample_clauses import (
     Clauses,
     FanoutClause,
     MethodClause,
     RefreshClause,
-    Sample,
     WeightColumn,
     print_refresh_clause,
 )
+from snapdb.sql.samples import Sample
 from snapdb.sql.syntax import Name, SqlFragment
 from snapdb.sql_engine import quote_odd
 from snapdb.types import (
