@@ -22,6 +22,7 @@ from tests.support.inside.sql import (
     Begin,
     CheckDatabase,
     Clauses,
+    ClockClause,
     Commit,
     CopyFrom,
     CopySampleTo,
@@ -51,9 +52,11 @@ from tests.support.inside.sql import (
     FeatureClause,
     HistoryClause,
     Insert,
+    KnownClause,
     LabelClause,
     MethodClause,
     Name,
+    NegativesClause,
     PropertiesClause,
     Publish,
     Query,
@@ -66,11 +69,13 @@ from tests.support.inside.sql import (
     Sample,
     SampleUsing,
     Schedule,
+    SeedsClause,
     SetRetention,
     Show,
     Spanned,
     SqlFragment,
     Statement,
+    StepClause,
     Summarize,
     TaskOption,
     TimeBound,
@@ -78,11 +83,10 @@ from tests.support.inside.sql import (
     Vacuum,
     VersionBound,
     VertexClause,
+    VisitsClause,
+    WalkClauses,
     WindowBound,
     _CacheRoom,
-    _KnownClause,
-    _NegativesClause,
-    _SeedsClause,
 )
 
 T = TypeVar("T")
@@ -393,7 +397,8 @@ expire_snapshots = st.one_of(
     _tree(ExpireSnapshots, graph=_maybe(names), older=st.none(), last=st.none(), by_retention=st.just(True)),
 )
 
-seeds = _tree(_SeedsClause, query=_island(QUERIES), type=names)
+seeds = _tree(SeedsClause, query=_island(QUERIES), type=names)
+_vertex_seeds = _tree(SeedsClause, query=_island(QUERIES), type=names, edges=st.just(False))
 fanout = st.one_of(
     _tree(
         FanoutClause, edge=names, direction=st.sampled_from(["IN", "OUT", "BOTH"]), counts=_some(st.integers(-3, 99))
@@ -405,7 +410,19 @@ fanout = st.one_of(
         counts=_some(st.integers(-3, 99)),
     ),
 )
-fanouts = st.builds(Spanned, _some(fanout), st.just(NOWHERE))
+decimals = st.decimals(-(10**9), 10**9, places=3) | st.sampled_from([Decimal("1E+99"), Decimal("0.1e-7"), Decimal(20)])
+walk = {
+    "length": st.builds(Spanned, counts, st.just(NOWHERE)),
+    "along": _clause(_some(_tree(StepClause, edge=names, direction=st.sampled_from(["IN", "OUT", "BOTH"])))),
+    "direction": _clause(st.sampled_from(["IN", "OUT", "BOTH"])),
+    "restart": _clause(decimals),
+}
+visits = _tree(
+    VisitsClause,
+    walk=st.builds(WalkClauses, per_seed=st.builds(Spanned, counts, st.just(NOWHERE)), **walk),
+    tops=_some(counts),
+)
+fanouts = st.builds(Spanned, st.one_of(_some(fanout), visits), st.just(NOWHERE))
 method = st.one_of(
     _tree(
         MethodClause,
@@ -414,7 +431,6 @@ method = st.one_of(
     ),
     _tree(MethodClause, method=st.just("LABOR"), dependent=counts),
 )
-decimals = st.decimals(-(10**9), 10**9, places=3) | st.sampled_from([Decimal("1E+99"), Decimal("0.1e-7"), Decimal(20)])
 draws = {"every": _maybe(st.just("AUTO") | counts), "amplify": _maybe(decimals), "above": _maybe(counts)}
 refresh = st.one_of(
     _tree(
@@ -439,7 +455,7 @@ refresh = st.one_of(
     ),
 )
 weights = _some(st.tuples(_maybe(names), names))
-negatives = _tree(_NegativesClause, count=counts, weight=st.one_of(st.none(), st.just("DEGREE"), names))
+negatives = _tree(NegativesClause, count=counts, weight=st.one_of(st.none(), st.just("DEGREE"), names))
 
 
 def _clauses(**required: st.SearchStrategy[Any]) -> st.SearchStrategy[Clauses]:
@@ -453,7 +469,7 @@ def _clauses(**required: st.SearchStrategy[Any]) -> st.SearchStrategy[Clauses]:
         "temporal": _clause(st.booleans()),
         "within": _clause(_island(LENGTHS)),
         "negatives": _maybe(negatives),
-        "known": _maybe(_tree(_KnownClause, value=st.sampled_from(["EVER", "BEFORE", "AT"]), types=_some(names, 0, 2))),
+        "known": _maybe(_tree(KnownClause, value=st.sampled_from(["EVER", "BEFORE", "AT"]), types=_some(names, 0, 2))),
         "exclude": _clause(st.sampled_from(["NONE", "PAIR", "BOTH"])),
         "subset": _clause(decimals),
         "allow_duplicates": _clause(flag),
@@ -471,8 +487,27 @@ def _clauses(**required: st.SearchStrategy[Any]) -> st.SearchStrategy[Clauses]:
     return st.builds(Clauses, **{**optional, **required})
 
 
-sample = _tree(Sample, snapshot=names, clauses=_clauses(seeds=seeds, fanouts=fanouts))
-sample_using = _tree(SampleUsing, sampler=names, clauses=_clauses())
+walks = st.builds(
+    WalkClauses,
+    **walk,
+    per_seed=_clause(counts),
+    back=_clause(decimals),
+    inout=_clause(decimals),
+    clock=_maybe(_tree(ClockClause, strict=st.booleans(), clock=st.sampled_from(["forward", "backward"]))),
+    window=_clause(counts),
+    contrasts=_clause(counts),
+)
+_NOT_OF_WALKS = ("method", "replace", "negatives", "known", "exclude", "layout", "reuse_hops", "refresh", "fanouts")
+
+
+def _of_walks(**required: st.SearchStrategy[Any]) -> st.SearchStrategy[Clauses]:
+    return _clauses(walk=walks, **dict.fromkeys(_NOT_OF_WALKS, st.none()), **required)
+
+
+sample = _tree(Sample, snapshot=names, clauses=_clauses(seeds=seeds, fanouts=fanouts) | _of_walks(seeds=_vertex_seeds))
+sample_using = _tree(
+    SampleUsing, sampler=names, clauses=_clauses() | _of_walks(seeds=_maybe(_vertex_seeds)), only_name=st.just(False)
+)
 samples = sample | sample_using
 create_sampler = _tree(CreateSampler, name=names, sample=samples)
 audit = _tree(Audit, sample=samples)
