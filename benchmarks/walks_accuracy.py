@@ -29,7 +29,7 @@ from snapdb.arrays import Int64s
 
 DATA = Path(os.environ.get("SNAPDB_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 WIDTH = 128
-SEEDS = 5
+SEEDS = 3
 """The number of runs with other random walks, vectors and splits."""
 
 CREATE = """
