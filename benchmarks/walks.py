@@ -1,9 +1,9 @@
 """Measure WALK beside the random walks of PyG (torch-cluster) and DGL, and write WALKS.md.
 
-    python -m benchmarks.walks [--size products] [--rounds 5] [--skip-accuracy] [--scratch FOLDER] [--out FILE]
+    python -m benchmarks.walks [--size products] [--rounds 5] [--scratch FOLDER] [--out FILE]
 
 Each system runs in a process of its own, on one thread. `make bench-peers` installs the peers; a peer that is not
-installed is not measured. A full run takes about fifteen minutes and ten gigabytes of memory.
+installed is not measured. Loading the graph takes four minutes, and measuring as long.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from benchmarks.graphs import DATA, SIZES, load_graph
 from benchmarks.memory import TreeMemory
 from benchmarks.report import machine_table, table
 from benchmarks.storage_bench import ROOT, Figures, Goal, Section, fresh, memory_cells
-from benchmarks.walks_accuracy import measure_communities, measure_links
 
 HOME = Path(__file__).parent
 RESULTS = HOME / "WALKS.md"
@@ -170,22 +169,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=sorted(SIZES), default="products")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--skip-accuracy", action="store_true", help="measure only speed")
-    parser.add_argument("--skip-speed", action="store_true", help="measure only accuracy")
-    parser.add_argument("--scratch", type=Path, help="the folder of the database, which is kept; a temporary folder by default")
+    parser.add_argument(
+        "--scratch", type=Path, help="the folder of the database, which is kept; a temporary folder by default"
+    )
     parser.add_argument("--out", type=Path, help=f"the path of the report; {RESULTS.name} for a full run")
     options = parser.parse_args()
     began, load = time.perf_counter(), os.getloadavg()[0]
-    sections = []
     with ExitStack() as stack:
         scratch = options.scratch or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="walks-")))
-        if not options.skip_speed:
-            sections.append(measure_speed(options.size, options.rounds, scratch.resolve() / "walks.snapdb"))
-        if not options.skip_accuracy:
-            sections += [measure_communities(), measure_links()]
-    report = _report(sections, options.rounds, time.perf_counter() - began, load)
-    full = options.size == "products" and not options.skip_accuracy and not options.skip_speed
-    if out := options.out or (RESULTS if full else None):
+        section = measure_speed(options.size, options.rounds, scratch.resolve() / "walks.snapdb")
+    report = _report([section], options.rounds, time.perf_counter() - began, load)
+    if out := options.out or (RESULTS if options.size == "products" else None):
         out.write_text(report)
         print(f"wrote {out}")
     else:
