@@ -70,6 +70,7 @@ bench: $(INSTALLED) ## measure, and write the pages of benchmarks/
 	$(BIN)/python -m benchmarks.patterns
 	$(BIN)/python -m benchmarks.algorithms # needs 20 GiB of memory
 	$(BIN)/python -m benchmarks.walks
+	$(BIN)/python -m benchmarks.embeddings
 	$(BIN)/python -m benchmarks.refresh --only loader epoch accuracy costs # disk needs root and a control group
 
 gpu: $(if $(filter $(BIN)/%,$(GPU_PYTHON)),$(INSTALLED)) ## test and measure on a GPU in less than ten minutes, and write benchmarks/GPU.md (GPU_PYTHON: a Python with torch for CUDA)
