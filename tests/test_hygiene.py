@@ -45,6 +45,7 @@ IMPORTERS = {
     "snapdb/remote/files.py",
     "snapdb/remote/stores.py",
     "snapdb/sampling/backends.py",
+    "snapdb/sampling/checks.py",
     "snapdb/sampling/walker.py",
     "cli/snapdb_cli/commands/arguments.py",
     "cli/snapdb_cli/commands/declarations.py",

@@ -46,7 +46,7 @@ def stream_lineage(
     }
 
 
-_LATER = {"refresh": None, "generation": 0, "zero_weight": None, "walk": None, "visits": None}
+_LATER = {"refresh": None, "generation": 0, "zero_weight": None, "walk": None, "by_walks": None}
 """The values of fields that are missing from the states of older releases."""
 _PINNED = ("snapshot", "graph", "version", "window", "definition")
 """The entries of a view's lineage that identify its snapshot."""
@@ -117,7 +117,7 @@ def identity(view: GraphView, seeds: Seeds, spec: SampleSpec, zeros: ZeroWeight 
         "zero_weight": zeros,
         # States of samples keep the entries that they had before there were walks.
         **({} if spec.walk is None else {"walk": _plain(spec.walk)}),
-        **({} if spec.visits is None else {"visits": {"walk": _plain(spec.visits.walk), "tops": spec.visits.tops}}),
+        **({} if spec.visits is None else {"by_walks": {"walk": _plain(spec.visits.walk), "tops": spec.visits.tops}}),
     }
     # A round trip through JSON converts tuples to lists, so that a new identity equals a saved one.
     plain: dict[str, Any] = json.loads(json.dumps(values))
@@ -144,7 +144,7 @@ def loaded(
     if not isinstance(state, Mapping):
         raise _refused(f"the state of a stream must be a value that state_dict() returned, found {state!r:.60}")
     said = {**_LATER, **state}
-    for name, here in {"walk": None, "visits": None, **expected}.items():
+    for name, here in {"walk": None, "by_walks": None, **expected}.items():
         if name not in said:
             raise _refused(f"the state of a stream must be a value that state_dict() returned, but it has no {name!r}")
         if said[name] != here:

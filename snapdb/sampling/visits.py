@@ -23,8 +23,7 @@ from snapdb.sampling.sampler import SampleRequest
 from snapdb.sampling.scratch import Scratch
 from snapdb.sampling.subgraph import Edges, SamplerInput, SeedGroup
 from snapdb.sampling.traversals import Traversal
-from snapdb.types import Backend, Fanout, Relation, SampleSpec
-from snapdb.types.sampling import Visits
+from snapdb.types import Backend, Fanout, Relation, SampleSpec, Visits
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ from snapdb.types.sampling import (
     SampleSpec,
     SeedOrder,
     Temporal,
+    Visits,
 )
 from snapdb.types.snapshot import (
     ALL_TIME,
@@ -116,6 +117,7 @@ __all__ = [
     "TimeUnit",
     "Version",
     "VertexElement",
+    "Visits",
     "Window",
     "by_word",
     "did_you_mean",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import snapdb
-from snapdb.execute.samples import opening
+from snapdb.builders import outgoing
 from tests.support.refreshing import fingerprint, start
 
 
@@ -25,7 +25,7 @@ def test_out_neighbours_on_the_disk_are_those_in_memory(tmp_path: Path, monkeypa
         db.execute("REFRESH SNAPSHOT whole")
         names = ("whole", "early", "week", "picked")
         before, made = {name: fingerprint(db, name) for name in names}, sorted_by_source(db)
-        monkeypatch.setattr(opening, "_WORTH", 1)
+        monkeypatch.setattr(outgoing, "_WORTH", 1)
         assert {name: fingerprint(db, name) for name in names} == before
         # both edge types of `whole`, and the one of `early` that holds moments
         assert len(sorted_by_source(db) - made) == 3
@@ -35,7 +35,7 @@ def test_out_neighbours_on_the_disk_are_those_in_memory(tmp_path: Path, monkeypa
 
 
 def test_out_neighbours_go_with_the_topology_they_are_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "_WORTH", 1)
+    monkeypatch.setattr(outgoing, "_WORTH", 1)
     with start(tmp_path / "db") as db:
         fingerprint(db, "whole")
         db.script("DROP SNAPSHOT whole; DROP SNAPSHOT week; DROP SNAPSHOT picked; VACUUM RETAIN INTERVAL '0 seconds'")
@@ -45,6 +45,6 @@ def test_out_neighbours_go_with_the_topology_they_are_of(tmp_path: Path, monkeyp
 def test_a_database_opened_for_reading_sorts_them_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with start(tmp_path / "db") as db:
         before = fingerprint(db, "whole")
-    monkeypatch.setattr(opening, "_WORTH", 1)
+    monkeypatch.setattr(outgoing, "_WORTH", 1)
     with snapdb.connect(tmp_path / "db", read_only=True) as db:
         assert fingerprint(db, "whole") == before

@@ -8,8 +8,8 @@ import torch
 
 import snapdb
 from snapdb.errors import InputError
-from snapdb.kernels.skip_gram import descend
 from snapdb.train import Node2Vec
+from tests.support.inside.kernels import descend
 
 WALK = "WALK FROM s SEEDS (SELECT id FROM person) AS person LENGTH 8 PER SEED 4 DIRECTION BOTH {more} BATCH 8"
 PAIRS = "WINDOW 2 NEGATIVES 5"

@@ -141,7 +141,7 @@ def test_what_no_argument_can_be_is_refused_in_our_words(world: Database) -> Non
         world.stream(NODES, memory=True)
     with pytest.raises(ValueError, match="device 'meta' is not supported"):
         world.stream(NODES, device="meta")
-    with pytest.raises(TypeError, match="the text of a SAMPLE statement, found 5"):
+    with pytest.raises(TypeError, match="the text of a SAMPLE or WALK statement, found 5"):
         world.stream(5)  # type: ignore[arg-type]
     with world.stream(NODES) as stream:
         with pytest.raises(ValueError, match="an epoch must be an integer"):

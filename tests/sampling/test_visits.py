@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from snapdb.sampling import SamplerInput, SeedGroup, vertex_input
-from snapdb.sampling.backends import open_sampler
-from snapdb.types import SampleSpec, Temporal
-from snapdb.types.sampling import Visits
-from tests.sampling.test_walks import Case, options_of, random_case, values
+from snapdb.types import SampleSpec, Temporal, Visits
+from tests.support.inside.sampling import open_sampler
 from tests.support.oracle import walks as oracle
+from tests.support.walk_cases import Case, options_of, random_case, values
 
 BACKENDS = ("numba", "torch")
 EVERY_HOP = 2**32 - 1

@@ -237,6 +237,7 @@ def test_every_statement_is_in_the_table() -> None:
     sections = {
         f"{page.stem}#{re.sub(r'[^a-z]+', '-', title.lower())}"
         for page in PAGES
+        if page.stem != "algorithms"  # its sections are algorithms
         for title in re.findall(r"^## (.+)$", page.read_text("utf-8"), re.MULTILINE)
     }
     assert {row.page for row in (*ROWS.values(), *VERBS.values())} | CLAUSES == sections

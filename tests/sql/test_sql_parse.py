@@ -460,7 +460,7 @@ def test_the_clauses_of_a_sample_come_in_any_order() -> None:
         statement = one("SAMPLE FROM q3 " + " ".join(clauses[turn:] + clauses[:turn]))
         assert isinstance(statement, Sample)
         assert (statement.seeds.query.text, str(statement.seeds.type)) == ("SELECT id FROM t", "batch")
-        a, b, rest = statement.fanouts.value
+        a, b, rest = statement.fanouts
         assert (str(a.edge), a.direction, a.counts) == ("a", "OUT", (-1, -1))
         assert (str(b.edge), b.direction, b.counts) == ("b", "IN", (0,))
         assert (rest.edge, rest.direction, rest.counts) == (None, "IN", (5, 5))
@@ -604,8 +604,8 @@ def test_a_sample_is_explained_or_audited_with_its_own_text() -> None:
 def test_what_a_sample_does_not_say_is_none() -> None:
     statement = one("SAMPLE FROM s SEEDS (FROM t) AS v FANOUT (e => [2])")
     assert isinstance(statement, Sample)
-    assert statement.clauses == Clauses(statement.seeds, statement.fanouts)
-    assert statement.source[slice(*statement.fanouts.span)] == "FANOUT (e => [2])"
+    assert statement.clauses == Clauses(statement.seeds, statement.clauses.fanouts)
+    assert statement.source[slice(*statement.fanout_span)] == "FANOUT (e => [2])"
     assert statement.source[slice(*statement.seeds.span)] == "SEEDS (FROM t) AS v"
 
 

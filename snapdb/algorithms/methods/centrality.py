@@ -24,7 +24,7 @@ from snapdb.algorithms.methods.common import (
 )
 from snapdb.arrays import Float64s, Int64s
 from snapdb.kernels.algorithms.centrality import LANES, Dependencies, Lanes, add_dependencies, add_distances
-from snapdb.kernels.algorithms.rows import Neighbors, even_ranges, neighbors_of
+from snapdb.kernels.algorithms.rows import Neighbors, as_neighbors, even_ranges
 
 _BLOCKS = 64
 """The number of blocks of sources whose sums are added in their order, if there are as many sources."""
@@ -134,7 +134,7 @@ def _both_rows(graph: AlgorithmGraph, direction: str, run: Run) -> tuple[Neighbo
     """Return the edges by the node that they leave, and by the node at which they arrive."""
     if direction == "BOTH":
         simple = simple_rows(graph, run)
-        rows = neighbors_of(simple.indptr, simple.indices, np.empty(0))
+        rows = as_neighbors(simple.indptr, simple.indices, np.empty(0))
         return rows, rows
     if direction == "OUT":
         return neighbors(graph, "OUT"), neighbors(graph, "IN")

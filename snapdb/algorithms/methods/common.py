@@ -15,12 +15,12 @@ from snapdb.kernels.algorithms.components import number_in_order
 from snapdb.kernels.algorithms.rows import (
     Neighbors,
     Range,
+    as_neighbors,
     close_gaps,
     count_neighbors,
     equal_ranges,
     even_ranges,
     merge_rows,
-    neighbors_of,
     no_neighbors,
 )
 from snapdb.kernels.rng import seed_order_key, shuffle
@@ -34,7 +34,7 @@ TASKS = 16
 def neighbors(graph: AlgorithmGraph, side: Side) -> Neighbors:
     """Return the rows of a direction as kernels read them."""
     rows = graph.rows(side)
-    return neighbors_of(rows.indptr, rows.indices, rows.weight)
+    return as_neighbors(rows.indptr, rows.indices, rows.weight)
 
 
 def ranges_of(indptr: Int64s, run: Run, block: int = 1) -> list[Range]:

@@ -13,8 +13,7 @@ from snapdb.plan.caches import spill_words
 from snapdb.plan.samples.plans import step_words, visit_words
 from snapdb.sampling.rounds import RowTable
 from snapdb.storage.artifacts import find_artifact
-from snapdb.types import FULL, Cache, Drawing, ExecutionHints, Refresh, Relation, SampleSpec, TimeUnit
-from snapdb.types.sampling import Visits
+from snapdb.types import FULL, Cache, Drawing, ExecutionHints, Refresh, Relation, SampleSpec, TimeUnit, Visits
 
 _SCAN = "reads every eligible edge"
 _METHODS = {

@@ -29,7 +29,7 @@ class Neighbors(NamedTuple):
     """[edges], or [0] if all weights are 1."""
 
 
-def neighbors_of(indptr: Int64s, indices: Array, weight: Float64s) -> Neighbors:
+def as_neighbors(indptr: Int64s, indices: Array, weight: Float64s) -> Neighbors:
     """Return rows as kernels read them. The arrays are views."""
     return Neighbors(indptr, indices.view(np.uint32 if indices.itemsize == 4 else np.uint64), weight)
 

@@ -9,8 +9,18 @@ from typing import ClassVar, Literal, NamedTuple
 from snapdb.errors import BindError, DataError, SnapdbError, Span
 from snapdb.plan.plan import Plan, PlanNode, describe_query
 from snapdb.plan.queries import BoundQuery
-from snapdb.types import FULL, PLAIN_HINTS, ExecutionHints, Fanout, RandomWalk, Relation, Sampler, SampleSpec, Snapshot
-from snapdb.types.sampling import Visits
+from snapdb.types import (
+    FULL,
+    PLAIN_HINTS,
+    ExecutionHints,
+    Fanout,
+    RandomWalk,
+    Relation,
+    Sampler,
+    SampleSpec,
+    Snapshot,
+    Visits,
+)
 from snapdb.types.text import counted
 
 _SHOWN = 4

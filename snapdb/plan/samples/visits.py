@@ -7,8 +7,7 @@ from snapdb.plan.samples.walk_clauses import bind_walk
 from snapdb.plan.scope import BindContext
 from snapdb.sql.samples import Sample
 from snapdb.sql.walk_clauses import VisitsClause
-from snapdb.types import Drawing, Fanout, Link, Snapshot
-from snapdb.types.sampling import Visits
+from snapdb.types import Drawing, Fanout, Link, Snapshot, Visits
 
 _MOST_NEIGHBORS = 10_000
 """The maximum of TOP."""
