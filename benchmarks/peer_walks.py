@@ -50,6 +50,7 @@ def _timed(draw: Draw, wish: dict[str, Any], p: float, q: float, turn: int) -> l
 
 
 def _pyg(indptr: torch.Tensor, indices: torch.Tensor) -> Draw:
+    import torch_cluster  # noqa: F401, PLC0415  # it registers the operator
 
     def draw(seeds: torch.Tensor, length: int, p: float, q: float) -> torch.Tensor:
         walks: torch.Tensor = torch.ops.torch_cluster.random_walk(indptr, indices, seeds, length, p, q)[0]

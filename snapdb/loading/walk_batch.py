@@ -48,11 +48,11 @@ class WalkBatch:
         >>> batch
         WalkBatch((0, 0): 2 walks of 3 steps from 2 seeds of person; 12 pairs)
         >>> batch.walks.tolist()
-        [[3, 0, 1, 2], [0, 1, 2, 3]]
+        [[0, 1, 2, 3], [2, 3, 0, 1]]
         >>> batch.ids(0).to_pylist()
-        ['P3', 'P0']
+        ['P0', 'P2']
         >>> batch.pairs[:, :4].tolist()
-        [[3, 0, 0, 1], [0, 3, 1, 0]]
+        [[0, 1, 1, 2], [1, 0, 2, 1]]
         >>> db.close()
     """
 

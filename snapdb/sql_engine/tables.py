@@ -113,7 +113,11 @@ def few_keys(segments: Sequence[Segment], columns: Sequence[Column], root: Path)
     except (OSError, pa.ArrowException):
         return None
     alike = all(p.schema.names == names and p.schema.types == types for p in parts)
-    return pa.concat_tables(parts) if alike and sum(p.num_rows for p in parts) == ends[-1] else None
+    if not alike or sum(p.num_rows for p in parts) != ends[-1]:
+        return None
+    # Older files declare their columns NOT NULL, and tables are concatenated only if this is the same, too.
+    schema = pa.schema(list(zip(names, types, strict=True)))
+    return pa.concat_tables(part.cast(schema) for part in parts)
 
 
 def key_bounds(segments: Iterable[Segment], root: Path) -> str:
