@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from torch.utils.data import Dataset
 
@@ -49,10 +49,10 @@ class BatchWriter:
 
 
 @document_attributes
-class BatchFolder(Dataset[Any]):
+class BatchFolder(Dataset[Batch]):
     """The batches of an exported directory, epoch by epoch, byte for byte as the stream yielded them.
 
-    The items are `Batch`, or `WalkBatch` for random walks.
+    The items are `Batch`, or `WalkBatch` for random walks, although the static type is `Batch`.
 
     It is a map-style torch Dataset. Pass it to a DataLoader with `batch_size=None`, shuffled or not, with any number of
     workers. `read_batches` opens it.
@@ -116,7 +116,7 @@ class BatchFolder(Dataset[Any]):
     def __len__(self) -> int:
         return len(self._names)
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int) -> Batch:
         """Return the batch at an index, which starts at 0 and counts over all epochs.
 
         Raises:
@@ -142,9 +142,9 @@ class BatchFolder(Dataset[Any]):
                 "again",
                 code="damaged-file",
             )
-        return batch
+        return cast("Batch", batch)  # as in streams, whose static type is also that of neighbourhoods
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Batch]:
         return (self[index] for index in range(len(self)))
 
     def __repr__(self) -> str:
