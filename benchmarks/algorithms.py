@@ -1,6 +1,6 @@
 """Measure graph algorithms against scipy, scikit-network and igraph, and write ALGORITHMS.md.
 
-    python -m benchmarks.algorithms [--edges 100000000] [--budget 20] [--rounds 5] [--scratch FOLDER] [--out FILE]
+    python -m benchmarks.algorithms [--edges 100000000] [--budget 20] [--rounds 5] [--only large] [--scratch FOLDER] [--out FILE]
 
 Each library has a process of its own per graph. The full run takes about twelve minutes on 2 cores, and up to 20 GiB of
 memory. The result of a trial (--edges below 100000000) is printed, and written only if --out is given.
@@ -64,6 +64,13 @@ COMMUNITIES: Plan = {
     "louvain": ("igraph", "scikit-network"),
     "leiden": ("igraph", "scikit-network"),
 }
+
+TIERS: Mapping[str, tuple[tuple[str, int, Plan], ...]] = {
+    "large": (("uniform", 1, LARGE), ("power law", 1, LARGE)),
+    "middle": (("power law", 10, MIDDLE),),
+    "communities": (("communities", 50, COMMUNITIES),),
+}
+"""Part of the measurements → its graphs: the distribution of degrees, the share of the edges, and the tasks."""
 
 NOTES = f"""
 - pagerank runs {ITERATIONS} iterations. scipy has no PageRank: it is a loop over products of its matrix in float64.
@@ -218,6 +225,7 @@ def main() -> None:
     parser.add_argument("--edges", type=int, default=FULL, help="the number of edges of the largest graphs")
     parser.add_argument("--budget", type=float, default=20, help="seconds after which a task gets no further round")
     parser.add_argument("--rounds", type=int, default=5, help="the maximum number of rounds")
+    parser.add_argument("--only", choices=TIERS, action="append", help="a part of the measurements; can be repeated")
     parser.add_argument("--scratch", type=Path, help="the folder of the graphs; a temporary folder by default")
     parser.add_argument("--out", type=Path, help=f"the path of the report; {RESULTS.name} for a full run")
     options = parser.parse_args()
@@ -225,7 +233,10 @@ def main() -> None:
     with ExitStack() as stack:
         scratch = options.scratch or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="algorithms-")))
         setting = Setting(scratch.resolve(), options.budget, options.rounds)
-        parts, goals = _measured(setting, options.edges)
+        chosen = [name for name in TIERS if name in (options.only or TIERS)]
+        parts, goals = _measured(setting, options.edges, chosen)
+    if left := [name for name in TIERS if name not in chosen]:
+        parts.insert(0, f"Not measured in this run: {', '.join(left)}.\n")
     report = _report(parts, goals, time.perf_counter() - began, load, setting)
     if out := options.out or (RESULTS if options.edges >= FULL else None):
         out.write_text(report)
@@ -234,18 +245,13 @@ def main() -> None:
         print(report)
 
 
-def _measured(setting: Setting, edges: int) -> tuple[list[str], list[Goal]]:
+def _measured(setting: Setting, edges: int, chosen: list[str]) -> tuple[list[str], list[Goal]]:
     """Return the sections of the report, and the goals."""
     parts: list[str] = []
     goals: list[Goal] = []
     small, _ = setting.create("uniform", min(_SMALL, edges // 1000), True)
-    graphs = (
-        ("uniform", edges, LARGE),
-        ("power law", edges, LARGE),
-        ("power law", edges // 10, MIDDLE),
-        ("communities", edges // 50, COMMUNITIES),
-    )
-    for degrees, count, plan in graphs:
+    for degrees, share, plan in (graph for name in chosen for graph in TIERS[name]):
+        count = edges // share
         folder, loading = setting.create(degrees, count, plan is LARGE)
         name = f"{degrees}, {short(max(count // DEGREE, 200))} nodes, {short(count)} edges"
         contests, text = setting.measure(folder, small, plan)

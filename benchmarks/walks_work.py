@@ -57,10 +57,10 @@ def walk(
                 opened[name] = time.perf_counter() - clock
                 spent[name] = []
                 for _ in range(rounds):
-                    cpu, clock, steps = time.process_time(), time.perf_counter(), 0
-                    for each in islice(found, batches[name]):
-                        steps += int((each.walks[:, 1:] >= 0).sum())
-                    spent[name].append((steps, time.process_time() - cpu, time.perf_counter() - clock))
+                    cpu, clock = time.process_time(), time.perf_counter()
+                    drawn = [each.walks for each in islice(found, batches[name])]
+                    taken = time.process_time() - cpu, time.perf_counter() - clock
+                    spent[name].append((sum(int((walks[:, 1:] >= 0).sum()) for walks in drawn), *taken))
     return {"seconds": time.perf_counter() - began, "spent": spent, "opened": opened}
 
 
