@@ -1,6 +1,6 @@
 """Measure graph algorithms against scipy, scikit-network and igraph, and write ALGORITHMS.md.
 
-    python -m benchmarks.algorithms [--edges 100000000] [--budget 20] [--rounds 5] [--only large] [--scratch FOLDER] [--out FILE]
+    python -m benchmarks.algorithms [--edges 100000000] [--budget 20] [--rounds 5] [--only large]
 
 Each library has a process of its own per graph. The full run takes about twelve minutes on 2 cores, and up to 20 GiB of
 memory. The result of a trial (--edges below 100000000) is printed, and written only if --out is given.
