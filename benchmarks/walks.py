@@ -37,7 +37,7 @@ STEPS = {"uniform": 5.0, "p = 0.25, q = 4": 3.0, "p = 4, q = 0.25": 3.0}
 """Case → the goal in million steps per processor second."""
 BATCHES = dict.fromkeys(CASES, 60)
 """The number of snapdb's batches in a round."""
-PEER_BATCHES = 6
+PEER_BATCHES = 4
 
 UNMEASURED = """
 - GPUs: none was present. WALK with torch draws the same walks on a GPU.
