@@ -14,7 +14,7 @@ from torch.utils.data._utils.collate import default_collate_fn_map
 from snapdb.attribute_docs import document_attributes
 from snapdb.errors import BindError, InputError
 from snapdb.loading import adapters, audit
-from snapdb.loading.lazy import Held, Lazy, pinned
+from snapdb.loading.lazy import Held, Lazy, moved_values, pinned
 from snapdb.loading.page import page
 from snapdb.storage.array_files import STATIC
 from snapdb.storage.arrays.feature_history import FOREVER
@@ -246,12 +246,6 @@ class Batch:
 
     def moved(self, move: Callable[[Tensor], Tensor]) -> Batch:
         """Return the batch with `move` applied to each tensor, and to edge columns when they are read."""
-
-        def each(values: Mapping[_K, Tensor]) -> Mapping[_K, Tensor]:
-            if isinstance(values, Lazy):
-                return values.changed(move)
-            return Held({key: move(value) for key, value in values.items()})
-
         there: dict[str, Any] = {
             name: move(tensor) for name in _OPTIONAL if (tensor := getattr(self, name)) is not None
         }
@@ -259,15 +253,15 @@ class Batch:
             self,
             **there,
             input_id=move(self.input_id),
-            n_id=each(self.n_id),
-            features=Held({name: each(values) for name, values in self.features.items()}),
-            edge_index=each(self.edge_index),
-            e_id=each(self.e_id),
-            edge_features=Held({key: each(values) for key, values in self.edge_features.items()}),
-            edge_time=each(self.edge_time),
-            edge_weight=each(self.edge_weight),
-            batch=each(self.batch),
-            seed_columns=each(self.seed_columns),
+            n_id=moved_values(self.n_id, move),
+            features=Held({name: moved_values(values, move) for name, values in self.features.items()}),
+            edge_index=moved_values(self.edge_index, move),
+            e_id=moved_values(self.e_id, move),
+            edge_features=Held({key: moved_values(values, move) for key, values in self.edge_features.items()}),
+            edge_time=moved_values(self.edge_time, move),
+            edge_weight=moved_values(self.edge_weight, move),
+            batch=moved_values(self.batch, move),
+            seed_columns=moved_values(self.seed_columns, move),
         )
 
 

@@ -157,6 +157,17 @@ class Lazy(Mapping[_K, _V], Generic[_K, _V]):
         return Lazy({key: _Changed(self, key, change) for key in self}, self._hint)
 
 
+def moved_values(values: Mapping[_K, _V], move: Callable[[_V], _V]) -> Mapping[_K, _V]:
+    """Return the mapping with `move` applied to each value, or when it is read if the mapping is lazy.
+
+    >>> dict(moved_values(Held({"a": 1}), lambda value: value + 1))
+    {'a': 2}
+    """
+    if isinstance(values, Lazy):
+        return values.changed(move)
+    return Held({key: move(value) for key, value in values.items()})
+
+
 def _read(values: Lazy[_K, _V], key: _K) -> Callable[[], _V]:
     """Return a reader that returns the value or raises the error that occurred when it was read."""
     try:

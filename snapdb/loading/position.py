@@ -46,7 +46,9 @@ def stream_lineage(
     }
 
 
-_LATER = {"refresh": None, "generation": 0, "zero_weight": None, "walk": None, "by_walks": None}
+_WALKS: Mapping[str, Any] = {"walk": None, "by_walks": None}
+"""The entries that only states of walks, or of samples by walks, contain."""
+_LATER = {"refresh": None, "generation": 0, "zero_weight": None, **_WALKS}
 """The values of fields that are missing from the states of older releases."""
 _PINNED = ("snapshot", "graph", "version", "window", "definition")
 """The entries of a view's lineage that identify its snapshot."""
@@ -144,7 +146,7 @@ def loaded(
     if not isinstance(state, Mapping):
         raise _refused(f"the state of a stream must be a value that state_dict() returned, found {state!r:.60}")
     said = {**_LATER, **state}
-    for name, here in {"walk": None, "by_walks": None, **expected}.items():
+    for name, here in {**_WALKS, **expected}.items():
         if name not in said:
             raise _refused(f"the state of a stream must be a value that state_dict() returned, but it has no {name!r}")
         if said[name] != here:

@@ -15,7 +15,7 @@ from torch.utils.data._utils.collate import default_collate_fn_map
 from snapdb.attribute_docs import document_attributes
 from snapdb.loading import walk_audit
 from snapdb.loading.batch import NO_SEED_COLUMN, refuse_collation
-from snapdb.loading.lazy import Held, Lazy, host, pinned
+from snapdb.loading.lazy import Lazy, host, moved_values, pinned
 from snapdb.loading.page import walk_page
 from snapdb.loading.walk_rows import walk_rows, walk_schema
 from snapdb.types import Temporal
@@ -205,12 +205,6 @@ class WalkBatch:
 
     def moved(self, move: Callable[[Tensor], Tensor]) -> WalkBatch:
         """Return the batch with `move` applied to each tensor, and to edge columns when they are read."""
-
-        def each(values: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-            if isinstance(values, Lazy):
-                return values.changed(move)
-            return Held({key: move(value) for key, value in values.items()})
-
         there: dict[str, Any] = {
             name: move(tensor) for name in _OPTIONAL if (tensor := getattr(self, name)) is not None
         }
@@ -219,8 +213,8 @@ class WalkBatch:
             **there,
             input_id=move(self.input_id),
             walks=move(self.walks),
-            edges=each(self.edges),
-            seed_columns=each(self.seed_columns),
+            edges=moved_values(self.edges, move),
+            seed_columns=moved_values(self.seed_columns, move),
         )
 
     def __getattr__(self, name: str) -> Any:

@@ -290,24 +290,20 @@ def number(tree: Tree) -> float:
 
 def integer(tree: Tree, clause: str) -> int:
     """Return a clause's number. Raises ParseError if it is not an integer."""
-    text = "".join(leaves(tree))
-    try:
-        return int(text)
-    except ValueError:
-        raise ParseError(
-            f"{clause} must be an integer, found {text[:40]}", span=span_of(tree), code="bad-number"
-        ) from None
+    return _exact_number(tree, int, f"{clause} must be an integer")
 
 
 def decimal(tree: Tree, clause: str) -> Decimal:
     """Return a clause's number exactly as written. Raises ParseError if it is hexadecimal."""
+    return _exact_number(tree, Decimal, f"{clause} must be a decimal number")
+
+
+def _exact_number(tree: Tree, read: Callable[[str], _T], rule: str) -> _T:
     text = "".join(leaves(tree))
     try:
-        return Decimal(text)
-    except InvalidOperation:
-        raise ParseError(
-            f"{clause} must be a decimal number, found {text[:40]}", span=span_of(tree), code="bad-number"
-        ) from None
+        return read(text)
+    except (ValueError, InvalidOperation):
+        raise ParseError(f"{rule}, found {text[:40]}", span=span_of(tree), code="bad-number") from None
 
 
 RESERVED = frozenset({"AS", "DEFAULT", "KEY", "SELECT", "WHERE"})

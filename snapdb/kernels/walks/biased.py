@@ -42,8 +42,7 @@ _ABSENT, _SEVERAL, _UNKNOWN = -1, -2, -3
 #   vertex's rank in a row is found first, so that such attempts read no memory.
 # - Otherwise, a filter of a byte per edge excludes most vertices that are not neighbours (see `NeighborSets`).
 # All walks of a block take a step together, and each pass prefetches what the next one reads.
-# With 2.4 million vertices and 124 million row entries, a step costs about 0.3 µs with q < 1, and 0.5 µs with p = 1/4
-# and q = 4, with which about 13 of 14 candidates are rejected. A uniform step costs 0.1 µs on the same machine.
+# With p = 1/4 and q = 4, about 13 of 14 candidates are rejected. benchmarks/WALKS.md has the costs of steps.
 @kernel
 def walk_biased(
     rows: RowArrays,
