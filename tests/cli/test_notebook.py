@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -72,6 +73,8 @@ class Notebook:
 def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    # A shell puts its own module here, and `reset` takes `__spec__` out of it: no process could be spawned any more.
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
     config = Config({"HistoryManager": {"enabled": False}, "InteractiveShell": {"colors": "nocolor"}})
     shell = InteractiveShell(config=config)
     book = Notebook(shell)
