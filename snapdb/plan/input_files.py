@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from snapdb.errors import BindError, CommitConflict, SnapdbError
 from snapdb.plan.scope import BindContext
-from snapdb.sql_engine import SqlSession, file_literal, is_hidden, is_plain, quote, text_literal
+from snapdb.sql_engine import SqlSession, file_literal, is_hidden, is_plain, quote, text_file_form, text_literal
 from snapdb.storage.tables.commit import LoadedFile, LoadRecord, has_footer, loaded_files, stat_file
 from snapdb.types import Column, Table
 from snapdb.types.text import did_you_mean
@@ -80,7 +80,7 @@ def _from_json(session: SqlSession, file: File, path: str, label: str) -> Matche
             code="file-columns",
         )
     extra = [name for folded, name in names.items() if table.column(folded) is None]
-    types = {names.get(w.lower(), w): c.type for w in file.wanted if (c := table.column(w)) is not None}
+    types = {names.get(w.lower(), w): text_file_form(c.type) for w in file.wanted if (c := table.column(w)) is not None}
     # Blobs are escaped as in SQL, '\\xFF'. DuckDB decodes them in a cast from VARCHAR, but not when it reads JSON.
     read = {name: "VARCHAR" if type_ == "BLOB" else type_ for name, type_ in types.items()}
     options = f", columns = {_json_struct(read)}{file.options}"
@@ -113,7 +113,7 @@ def _from_csv(session: SqlSession, file: File, path: str, label: str) -> Matched
     """Match the columns of a CSV file by name if it has a header, otherwise by position."""
     table, wanted = file.table, file.wanted
     columns = session.describe(f"SELECT * FROM read_csv({path}{file.options})")
-    types = {w: column.type for w in wanted if (column := table.column(w)) is not None}
+    types = {w: text_file_form(c.type) for w in wanted if (c := table.column(w)) is not None}
     known = {c.name.lower(): c.name for c in columns}
     if any(w.lower() in known for w in wanted):
         cast = {known[w.lower()]: type_ for w, type_ in types.items() if w.lower() in known}

@@ -378,10 +378,10 @@ def _checked_default(context: BindContext, session: SqlSession, expression: str 
     if expression is None:
         return None
     check_repeatable(context.store.sql_engine, SqlFragment(expression, Span(0, 0)), "a DEFAULT is a constant")
-    # The default is stored as text, in the form in which Parquet stores the type.
-    form = parquet_form(type_)
+    # The default is stored as text. The second column fails for a value that Parquet could not store.
+    stored = f"CAST(v AS VARCHAR), CAST(v AS {parquet_form(type_)})"
     try:
-        value = session.rows(f"SELECT CAST(CAST(CAST(({expression}) AS {type_}) AS {form}) AS VARCHAR)")[0][0]
+        value = session.rows(f"SELECT {stored} FROM (SELECT CAST(({expression}) AS {type_}) AS v)")[0][0]
     except BindError as error:
         raise BindError(
             f"the DEFAULT {expression} is not a constant, and computed columns are not supported; write the "

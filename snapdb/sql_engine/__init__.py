@@ -27,6 +27,7 @@ from snapdb.sql_engine.tables import (
     parquet_files,
     parquet_form,
     table_rows,
+    text_file_form,
 )
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "quote_all",
     "quote_odd",
     "table_rows",
+    "text_file_form",
     "text_literal",
     "together",
 ]

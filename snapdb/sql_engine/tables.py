@@ -340,26 +340,25 @@ def _tree(name: str, low: int, high: int, leaf: Callable[[int, int], str | None]
 # The DuckDB types that Parquet preserves, and the types with which the others are written.
 #
 # Measured on DuckDB 2.0: Parquet turns HUGEINT into DOUBLE, FLOAT[2] into a list, ENUM into VARCHAR, TIMESTAMP_S into
-# TIMESTAMP, BIT and BIGNUM into VARCHAR, and UNION into STRUCT. It truncates INTERVAL to milliseconds and drops the
-# zone of TIMETZ. The catalog therefore stores the declared type. 128-bit integers are written as DECIMAL(38, 0), and
-# intervals and times with a zone are written as text. Readers cast them back. Types that would not round-trip are
-# rejected.
+# TIMESTAMP, BIT and BIGNUM into VARCHAR, and UNION into STRUCT. It truncates INTERVAL to milliseconds, drops the zone
+# of TIMETZ, and gives GEOMETRY a coordinate system. The catalog therefore stores the declared type. 128-bit integers
+# are written as DECIMAL(38, 0), geometries as well-known binary, and intervals, times with a zone, bit strings and
+# BIGNUM as text. Readers cast them back. Types that would not round-trip are rejected.
 
 _FORMS = (
     (re.compile(r"\bU?HUGEINT\b"), "DECIMAL(38,0)"),
     (re.compile(r"\bINTERVAL\b"), "VARCHAR"),
     (re.compile(r"\bTIME WITH TIME ZONE\b"), "VARCHAR"),
+    (re.compile(r"\b(BIT|BIGNUM)\b"), "VARCHAR"),
+    (re.compile(r"\bGEOMETRY\b(?:\('[^']*'\))?"), "BLOB"),
 )
 """Types that Parquet would change → the types that are written instead."""
+_TEXTS = ((re.compile(r"\b(BIT|BIGNUM|GEOMETRY)\b(?:\('[^']*'\))?"), "VARCHAR"),)
+"""Types that DuckDB's CSV and JSON readers do not parse → the type with which they are read."""
 _CHANGED = re.compile(r"\[|\b(ENUM|TIMESTAMP_M?S)\b")
 """The types that Parquet reads back as different types, even when nested in other types."""
 _QUOTED = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*')""")
-_REFUSED = {
-    "UNION": "store its members as columns of a STRUCT",
-    "BIT": "cast it to VARCHAR or BLOB",
-    "BIGNUM": "cast it to DECIMAL(38, 0) or VARCHAR",
-    "GEOMETRY": "cast it to BLOB (well-known binary)",
-}
+_REFUSED = {"UNION": "store its members as columns of a STRUCT"}
 _TAKEN = ("file_index", "file_row_number", ROW_ID)
 """Names with a special meaning in the scan of a table's files."""
 _REFUSED_WORD = re.compile(r"\b(" + "|".join(_REFUSED) + r")\b")
@@ -371,7 +370,21 @@ def parquet_form(type_: str) -> str:
     >>> parquet_form("BIGINT"), parquet_form("STRUCT(n HUGEINT)")
     ('BIGINT', 'STRUCT(n DECIMAL(38,0))')
     """
-    for pattern, form in _FORMS:
+    return _replaced(type_, _FORMS)
+
+
+def text_file_form(type_: str) -> str:
+    """Return the type with which a column of `type_` is read from a CSV or JSON file, before it is cast.
+
+    >>> text_file_form("BIGINT"), text_file_form("BIT[]")
+    ('BIGINT', 'VARCHAR[]')
+    """
+    return _replaced(type_, _TEXTS)
+
+
+def _replaced(type_: str, forms: Iterable[tuple[re.Pattern[str], str]]) -> str:
+    """Return a type in which other types replace some, but not the names in quotes."""
+    for pattern, form in forms:
         type_ = "".join(p if _QUOTED.fullmatch(p) else pattern.sub(form, p) for p in _QUOTED.split(type_))
     return type_
 
