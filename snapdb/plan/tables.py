@@ -12,12 +12,23 @@ from snapdb.plan.input_files import File, Matched, NewFiles, copyable, find_new_
 from snapdb.plan.names import check_new, find_column, find_named, named_columns, tables_of
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode, describe_query
 from snapdb.plan.queries import BoundQuery, compose, written
+from snapdb.plan.returning import Returning, bind_returning, describe_returning, with_named_parameters
 from snapdb.plan.scope import BindContext
 from snapdb.sql.exports import CopyFrom
-from snapdb.sql.lexer import scan
+from snapdb.sql.lexer import partners, scan, top_level
 from snapdb.sql.queries import bare_ats, first_row, whole_files
 from snapdb.sql.syntax import Name, SqlFragment
-from snapdb.sql.tables import AddColumn, AlterTable, CreateTable, Delete, DropColumn, Insert, RenameColumn, Update
+from snapdb.sql.tables import (
+    AddColumn,
+    AlterTable,
+    CreateTable,
+    Delete,
+    DropColumn,
+    Insert,
+    RenameColumn,
+    Truncate,
+    Update,
+)
 from snapdb.sql_engine import (
     ROW_ID,
     SqlSession,
@@ -36,6 +47,7 @@ from snapdb.types.text import counted, did_you_mean
 _ID = quote(ROW_ID)
 _CONSTRAINTS = frozenset(("PRIMARY", "UNIQUE", "CHECK", "REFERENCES", "FOREIGN"))
 """The words with which DuckDB's constraints begin, other than NOT NULL."""
+_VALUES_DEFAULT = re.compile(r"\s*VALUES\b.*\bDEFAULT\b", re.IGNORECASE | re.DOTALL)
 _CSV_OPTIONS = (
     "header",
     "delimiter",
@@ -121,12 +133,14 @@ class InsertPlan(Plan):
     """Parquet files to copy, as in CreateTablePlan."""
     new: NewFiles | None = None
     """The files that COPY with NEW FILES ONLY reads and records as loaded, or None for other statements."""
+    returning: Returning | None = None
+    """The list that the statement returns, or None without RETURNING."""
 
     def source(self) -> BoundQuery | None:
         return None if self.copies else self.query
 
     def describe(self) -> PlanNode:
-        detail = f"into {self.table.name} ({', '.join(self.supplied)})"
+        detail = f"into {self.table.name} ({', '.join(self.supplied)}){describe_returning(self.returning)}"
         if self.new is None:
             return PlanNode("Insert", detail, (_describe_source(self.query, self.copies),))
         files = PlanNode("CopyFiles" if self.copies else "ReadFiles", f"new ones: {', '.join(self.new.names)}")
@@ -144,12 +158,15 @@ class DeletePlan(Plan):
     """The query that selects the row ids, SELECT row_id."""
     base: int
     message: str | None
+    returning: Returning | None = None
+    """The list that the statement returns, or None without RETURNING."""
 
     def source(self) -> BoundQuery | None:
         return self.find
 
     def describe(self) -> PlanNode:
-        return PlanNode("Delete", f"from {self.table.name}", (_describe_search(self.find),))
+        detail = f"from {self.table.name}{describe_returning(self.returning)}"
+        return PlanNode("Delete", detail, (_describe_search(self.find),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +182,15 @@ class UpdatePlan(Plan):
     message: str | None
     changed: frozenset[str]
     """The columns with new values."""
+    returning: Returning | None = None
+    """The list that the statement returns, or None without RETURNING."""
 
     def source(self) -> BoundQuery | None:
         return self.find
 
     def describe(self) -> PlanNode:
-        return PlanNode("Update", self.table.name, (_describe_search(self.find),))
+        detail = f"{self.table.name}{describe_returning(self.returning)}"
+        return PlanNode("Update", detail, (_describe_search(self.find),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,9 +248,21 @@ def _bind_create_table(statement: CreateTable, context: BindContext) -> Plan:
 
 def _bind_insert(statement: Insert, context: BindContext) -> Plan:
     """Bind a query whose columns match those of the table, or the listed ones."""
+    context = with_named_parameters(context, statement, statement.returning)
     table = find_named(context.catalog.table, statement.table)
+    returning = bind_returning(context, statement.returning, table, table.name)
+    if statement.by_name and statement.columns:
+        raise BindError(
+            "BY NAME matches the columns of the query by their names; leave out the list of columns",
+            span=statement.columns[0].span,
+            code="column-count",
+        )
     supplied = named_columns(table, statement.columns)
-    query = context.bind_query(statement.query)
+    if statement.query is None:
+        return _default_row(statement, table, returning)
+    query = context.bind_query(statement.query, replacements=_defaults(statement.query, table, supplied))
+    if statement.ctes is not None:
+        query = compose(statement.query.span, *_with(context, statement), "FROM (", query, "\n)")
     with context.describing(query) as session:
         # DuckDB evaluates all rows of VALUES to describe them, although the first row is sufficient here.
         text = first_row(query.text) or query.text
@@ -240,6 +272,9 @@ def _bind_insert(statement: Insert, context: BindContext) -> Plan:
         in_order = [c.name.lower() for c in columns] == [c.name.lower() for c in table.columns]
         whole = path is not None and in_order and not statement.columns
         copies = copyable(session, session.files_behind(str(path)), table.columns) if whole else ()
+    if statement.by_name:
+        names = [Name(column.name, statement.query.span) for column in columns]
+        supplied = named_columns(table, tuple(names))
     if len(columns) != len(supplied):
         raise BindError(
             f"{table.name} needs {counted(len(supplied), 'column')} here ({', '.join(supplied)}), but the query "
@@ -248,7 +283,42 @@ def _bind_insert(statement: Insert, context: BindContext) -> Plan:
             span=statement.query.span,
             code="column-count",
         )
-    return InsertPlan(table, supplied, query, statement.message, copies)
+    return InsertPlan(table, supplied, query, statement.message, copies, returning=returning)
+
+
+def _default_row(statement: Insert, table: Table, returning: Returning | None) -> InsertPlan:
+    """Bind DEFAULT VALUES: one row with the default of every column."""
+    if statement.columns:
+        raise BindError(
+            "DEFAULT VALUES gives every column its default; leave out the list of columns",
+            span=statement.columns[0].span,
+            code="column-count",
+        )
+    first = table.columns[0]
+    query = BoundQuery(f"SELECT {default_value(first)}", statement.span)
+    return InsertPlan(table, (first.name,), query, statement.message, returning=returning)
+
+
+def _defaults(query: SqlFragment, table: Table, supplied: Sequence[str]) -> list[tuple[Span, str]]:
+    """Return each DEFAULT in the rows of VALUES, with the default of its column."""
+    if not _VALUES_DEFAULT.match(query.text):
+        return []
+    tokens, found = scan(query.text), list[tuple[Span, str]]()
+    pairs, columns = partners(tokens), [table.column(name) for name in supplied]
+    for opening in (i for i in top_level(tokens, pairs) if tokens[i].word == "("):
+        place = 0
+        for index in top_level(tokens[: pairs[opening]], pairs, opening + 1):
+            column = columns[place] if place < len(columns) else None
+            alone = tokens[index - 1].word in ("(", ",") and tokens[index + 1].word in (")", ",")
+            if tokens[index].word == "DEFAULT" and alone and column is not None:
+                found.append((tokens[index].span, default_value(column)))
+            place += tokens[index].word == ","
+    return found
+
+
+def _with(context: BindContext, statement: Insert | Update | Delete) -> list[str | BoundQuery]:
+    """Return the WITH clause before the query of a statement."""
+    return [] if statement.ctes is None else ["WITH ", context.bind_query(statement.ctes), "\n"]
 
 
 def _numbered(columns: Sequence[Column]) -> tuple[Column, ...]:
@@ -323,22 +393,34 @@ def _checked_default(context: BindContext, session: SqlSession, expression: str 
 
 def _bind_delete(statement: Delete, context: BindContext) -> DeletePlan:
     """Bind the query for the ids of the rows to remove."""
+    context = with_named_parameters(context, statement, statement.returning)
     table = find_named(context.catalog.table, statement.table)
+    returning = bind_returning(context, statement.returning, table, str(statement.alias or table.name))
     name = quote(str(statement.alias or table.name))
     distinct = "DISTINCT " if statement.others else ""  # one row may match several rows of USING
     # The user's condition could refer to an alias, so the ids keep a name that no column can have.
     before = f"SELECT {_ID} AS row_id FROM (SELECT {distinct}{name}.{_ID} FROM "
     find, shape = (
-        compose(statement.span, before, *_from_where(context, rows, name, statement), ")")
+        compose(statement.span, *_with(context, statement), before, *_from_where(context, rows, name, statement), ")")
         for rows in _selects(context, table)
     )
     _check_query(context, shape)
+    return DeletePlan(table, find, context.catalog.version, statement.message, returning)
+
+
+def _bind_truncate(statement: Truncate, context: BindContext) -> DeletePlan:
+    """Bind the query for the ids of all rows."""
+    table = find_named(context.catalog.table, statement.table)
+    rows, _ = _selects(context, table)
+    find = BoundQuery(f"SELECT {_ID} AS row_id FROM ({rows})", statement.span)
     return DeletePlan(table, find, context.catalog.version, statement.message)
 
 
 def _bind_update(statement: Update, context: BindContext) -> UpdatePlan:
     """Bind the query for the rows to change: their ids, and all columns with the new values."""
+    context = with_named_parameters(context, statement, statement.returning)
     table = find_named(context.catalog.table, statement.table)
+    returning = bind_returning(context, statement.returning, table, str(statement.alias or table.name))
     name = quote(str(statement.alias or table.name))
     places = {}
     values: list[str | BoundQuery] = []
@@ -364,6 +446,7 @@ def _bind_update(statement: Update, context: BindContext) -> UpdatePlan:
     find, shape = (
         compose(
             statement.span,
+            *_with(context, statement),
             f"SELECT {_ID}, {chosen} FROM (SELECT ",
             *values,
             f"{name}.{_ID}, {kept} FROM ",
@@ -373,7 +456,7 @@ def _bind_update(statement: Update, context: BindContext) -> UpdatePlan:
         for rows in _selects(context, table)
     )
     _check_query(context, shape)
-    return UpdatePlan(table, find, context.catalog.version, statement.message, frozenset(places))
+    return UpdatePlan(table, find, context.catalog.version, statement.message, frozenset(places), returning)
 
 
 def _selects(context: BindContext, table: Table) -> tuple[str, str]:
@@ -604,6 +687,7 @@ FAMILY = PlanFamily(
         Insert: _bind_insert,
         Delete: _bind_delete,
         Update: _bind_update,
+        Truncate: _bind_truncate,
         AlterTable: _bind_alter,
     },
     operators={

@@ -40,7 +40,7 @@ from snapdb.sql.syntax import (
     string,
     trees,
 )
-from snapdb.sql.tables import refuse_at
+from snapdb.sql.table_tokens import refuse_at
 
 _CopyOption = tuple[Name, str | bool | int | float | ColumnList]
 """An option (FORMAT, HEADER, DELIMITER, …) and its value: True for a bare option, and a list of columns for an option

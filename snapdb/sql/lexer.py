@@ -15,7 +15,7 @@ from snapdb.types import by_word
 
 _Scanned = Literal["string", "quoted", "parameter", "number", "word", "mark"]
 
-TokenKind = _Scanned | Literal["QUERY", "CONDITION", "EXPRESSION", "SOURCES", "COLUMNS", "STATEMENT", "AMONG"]
+TokenKind = _Scanned | Literal["QUERY", "CONDITION", "EXPRESSION", "SOURCES", "COLUMNS", "CTES", "STATEMENT", "AMONG"]
 """The uppercase kinds are SQL fragments, which are runs of tokens folded into one. AMONG is a single word."""
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from snapdb.errors import ParseError, SnapdbError, Span
 from snapdb.on_first_use import module_on_first_use
 from snapdb.sql.algorithms import find_algorithms, parse_algorithm
-from snapdb.sql.lexer import StatementTokens, Token, fold, parts, says
+from snapdb.sql.lexer import StatementTokens, Token, fold, partners, parts, says
 from snapdb.sql.pattern_tokens import find_patterns, without_quantifiers
 from snapdb.sql.patterns import parse_pattern
-from snapdb.sql.queries import LEADING, Query, check_query, describes_ours, find_travels
+from snapdb.sql.queries import LEADING, WRITES, Query, check_query, describes_ours, find_travels, main_of_with
 from snapdb.sql.syntax import Family, Leaf, Place, Reader, SqlFragment, Statement, span_of, trees
 from snapdb.sql.unsupported import (
     CREATED,
@@ -89,11 +89,25 @@ def _family_of(tokens: Sequence[Token]) -> Family | None:
         if family.check is not None and len(tokens) > 1:
             family.check(tokens)
         return family
+    if leading == "WITH" and (verb := _written_after_with(tokens)) in _LEADING:
+        family = load_family(_LEADING[verb][""])
+        if family.check is not None:
+            family.check(tokens)
+        return family
     if describes_ours(tokens):
         return load_family("show")
     if leading in (*LEADING, "("):
         return None
     raise unknown_statement(tokens, ("CREATE", *sorted(_LEADING.keys() - {"CREATE"}), *LEADING))
+
+
+def _written_after_with(tokens: Sequence[Token]) -> str:
+    """Return the first word of the statement after WITH if it writes, or ''."""
+    # Most queries with WITH contain no such word, so brackets are not matched.
+    if not any(token.word in WRITES for token in tokens):
+        return ""
+    main = main_of_with(tokens, partners(tokens), 0)
+    return tokens[main].word if main < len(tokens) and tokens[main].word in WRITES else ""
 
 
 def _family(tokens: Sequence[Token], by_second: Mapping[str, str]) -> str:

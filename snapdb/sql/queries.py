@@ -29,7 +29,8 @@ class Query(Statement):
 LEADING = (*READS, "DESC")
 """The first words of statements that only read."""
 
-_WRITES = frozenset({"DELETE", "INSERT", "MERGE", "UPDATE"})
+WRITES = frozenset({"DELETE", "INSERT", "MERGE", "UPDATE"})
+"""The first words of statements that may follow WITH and write."""
 
 _PREFIXES = frozenset({"DESCRIBE", "DESC", "SUMMARIZE", "("})
 
@@ -70,8 +71,8 @@ def check_query(tokens: Sequence[Token]) -> None:
         raise unsupported("SUMMARIZE GRAPH", reason, way, token.span)
     if token.word != "WITH" and leading in {"DESCRIBE", "DESC", "SUMMARIZE"}:
         return  # any word can be a table name
-    main = _main_of_with(tokens, pairs, index) if token.word == "WITH" else index
-    if main < len(tokens) and tokens[main].word in _WRITES:
+    main = main_of_with(tokens, pairs, index) if token.word == "WITH" else index
+    if main < len(tokens) and tokens[main].word in WRITES:
         word = tokens[main].word
         reason = "a statement that writes must begin with its own keyword"
         way = (
@@ -92,7 +93,7 @@ def _refuse_catalog(tokens: Sequence[Token]) -> None:
             raise unsupported(token.text, "the catalog of the SQL engine is not accessible", way, token.span)
 
 
-def _main_of_with(tokens: Sequence[Token], pairs: dict[int, int], index: int) -> int:
+def main_of_with(tokens: Sequence[Token], pairs: dict[int, int], index: int) -> int:
     """Return the index of the statement after the common table expressions of the WITH at `index`."""
     while True:
         # Each pass skips one expression: its name and columns, AS, MATERIALIZED, and the query in parentheses.

@@ -16,6 +16,7 @@ _PLACEHOLDERS = {
     "QUESTION": "?",
     "COLUMNS": "column type",
     "CONDITION": "condition",
+    "CTES": "name AS ( query )",
     "EXPRESSION": "expression",
     "NAME": "name",
     "NUMBER": "n",

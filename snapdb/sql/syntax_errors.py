@@ -20,6 +20,7 @@ _READABLE = {
     "EXPRESSION": "an expression",
     "SOURCES": "tables or queries",
     "COLUMNS": "columns with their types",
+    "CTES": "common table expressions",
     "STATEMENT": "a statement",
     "AMONG": "IN (edge types)",
     "PARAMETER": "a parameter",

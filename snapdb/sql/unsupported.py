@@ -45,7 +45,6 @@ _LEADING: Mapping[str, tuple[str, str]] = {
     "REVOKE": ("snapdb has no users", "set the permissions of the database directory"),
     "SAVEPOINT": _SAVEPOINT,
     "SET": (_ENGINE, "leave it out"),
-    "TRUNCATE": ("deleting rows creates a version", "write DELETE FROM {}"),
     "UPSERT": (_NO_UPSERT, _UPSERT),
     "USE": (_ONE_DATABASE, "open the other database with snapdb.connect"),
 }

@@ -203,7 +203,7 @@ def test_nothing_is_read_from_the_network(db: Database, scheme: str) -> None:
         "EXPLAIN ANALYZE LOAD httpfs",
         "EXPLAIN SET threads = 1",
         "COPY (LOAD httpfs) TO 'x.csv'",
-        "WITH a AS (SELECT 1) INSERT INTO kept SELECT 2",
+        "(WITH a AS (SELECT 1) INSERT INTO kept SELECT 2)",
         "EXPLAIN ANALYZE INSERT INTO nothing SELECT 2",
     ],
 )

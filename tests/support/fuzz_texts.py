@@ -66,6 +66,7 @@ WORDS: Mapping[str, Sequence[str]] = {
     ],
     "CONDITION": ["bought.qty > 1", "cid IN (SELECT cid FROM customer)", "qty = 'x'", "nothing > 0", "age IS NULL"],
     "EXPRESSION": ["1", "'june'", "now()", "qty + 1", "(SELECT 2)", "DATE '2026-07-01'", "-3"],
+    "CTES": ["x AS (SELECT 1 AS a)", "RECURSIVE r(n) AS (SELECT 1), q AS MATERIALIZED (FROM r)"],
     "SOURCES": ["customer", "product p JOIN bought b ON p.pid = b.pid", "(SELECT 1 AS x) s"],
     "COLUMNS": ["a BIGINT", "cid BIGINT NOT NULL, name VARCHAR", "v FLOAT[4]", "a NO_TYPE", "qty INTEGER DEFAULT 1"],
     "PARAMETER": ["$x", "?"],

@@ -79,6 +79,7 @@ from tests.support.inside.sql import (
     Summarize,
     TaskOption,
     TimeBound,
+    Truncate,
     Update,
     Vacuum,
     VersionBound,
@@ -137,6 +138,8 @@ EXPRESSIONS = [
     "{'a': 1}",
 ]
 CONDITIONS = ["bought.qty > 0", "note LIKE '%;--%' AND (a OR b)", "a IS DISTINCT FROM b", '"at" IS NOT NULL']
+CTES = ["x AS (SELECT 1 AS a)", "RECURSIVE r(n) AS (VALUES (1)), q AS NOT MATERIALIZED (FROM r)"]
+RETURNED = ["*", "a + 1 AS b, t.*", "count(*)"]
 SOURCES = ["price p JOIN shop s USING (sid)", "(SELECT 1 AS a) x, t", "price AT (VERSION => 7) AS p"]
 COLUMNS = ["cid BIGINT NOT NULL, name VARCHAR", '"odd name" DECIMAL(10, 2)', "v FLOAT[4], s STRUCT(a INTEGER)"]
 COLUMN = ["note VARCHAR", "note VARCHAR DEFAULT ''", '"odd name" FLOAT[4] NOT NULL']
@@ -216,22 +219,35 @@ create_table = st.one_of(
     _tree(CreateTable, name=names, definition=_island(COLUMNS), query=st.none(), message=messages),
     _tree(CreateTable, name=names, definition=st.none(), query=_island(QUERIES), message=messages),
 )
-insert = _tree(Insert, table=names, columns=any_columns, query=_island(QUERIES), message=messages)
+insert = _tree(
+    Insert,
+    ctes=_maybe(_island(CTES)),
+    table=names,
+    by_name=st.booleans(),
+    columns=any_columns,
+    query=_maybe(_island(QUERIES)),
+    returning=_maybe(_island(RETURNED)),
+    message=messages,
+)
 update = _tree(
     Update,
+    ctes=_maybe(_island(CTES)),
     table=names,
     alias=_maybe(names),
     assignments=_some(st.tuples(names, _island(EXPRESSIONS))),
     others=_maybe(_island(SOURCES)),
     where=_maybe(_island(CONDITIONS)),
+    returning=_maybe(_island(RETURNED)),
     message=messages,
 )
 delete = _tree(
     Delete,
+    ctes=_maybe(_island(CTES)),
     table=names,
     alias=_maybe(names),
     others=_maybe(_island(SOURCES)),
     where=_maybe(_island(CONDITIONS)),
+    returning=_maybe(_island(RETURNED)),
     message=messages,
 )
 changes = st.one_of(
@@ -634,6 +650,7 @@ STATEMENTS: dict[type[Statement], st.SearchStrategy[Any]] = {
     DropRetention: drop_retention,
     Show: shows,
     Summarize: _tree(Summarize, name=names),
+    Truncate: _tree(Truncate, table=names, message=messages),
     Update: update,
     Vacuum: vacuum,
 }

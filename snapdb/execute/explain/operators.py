@@ -110,7 +110,7 @@ def _measure(context: ExecutionContext, root: PlanNode, running: Rows) -> None:
             break
         rows, size = rows + batch.num_rows, size + batch.nbytes
         context.check_stopped()
-    rows = rows if outcome is None else rows + outcome.rows
+    rows = rows if outcome is None else outcome.rows or rows
     seconds = round(time.perf_counter() - started, 6)
     root.measure({"rows": rows, "bytes": size + context.transactions.brought - before, "seconds": seconds})
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from snapdb.errors import DataError, InputError, QueryError, SnapdbError, Span
 from snapdb.execute.results import Outcome, Rows
 from snapdb.execute.session import ExecutionContext
+from snapdb.execute.tables.returned_rows import discard, returned, rows_of_files, rows_to_remove
 from snapdb.execute.tables.row_warnings import warn_of_rows
 from snapdb.plan.queries import BoundQuery
 from snapdb.plan.tables import AlterPlan, CreateTablePlan, DeletePlan, InsertPlan, UpdatePlan
@@ -43,9 +44,13 @@ def _no_rows(plan: CreateTablePlan) -> BoundQuery:
 
 def insert(plan: InsertPlan, context: ExecutionContext) -> Rows:
     """Run INSERT or COPY … FROM: write the new rows as segments, and publish them with ids for their keys."""
-    yield from ()
     table = plan.table
     files = _new_files(context, plan)
+    try:
+        batches = returned(context, plan.returning, rows_of_files(context, table, files))
+    except BaseException:
+        discard(context, *files)
+        raise
     review = warn_of_rows(context, table, files)
     rows = sum(file.rows for file in files)
     changes: list[Change] = [Append(table.id, table.columns, files)]
@@ -54,6 +59,7 @@ def insert(plan: InsertPlan, context: ExecutionContext) -> Rows:
         changes.append(Loaded(table.id, new.files))
         did, notes = f"{counted(len(new.files), 'file')}, {did}", new.notes()
     outcome = context.publish(changes, plan.message, did, rows, review)
+    yield from batches
     return outcome._replace(message=outcome.message + notes)
 
 
@@ -113,22 +119,29 @@ def _copy_files(context: ExecutionContext, folder: str, name: str, sources: Sequ
 
 def delete(plan: DeletePlan, context: ExecutionContext) -> Rows:
     """Run DELETE: find the rows, and publish a segment of their row ids."""
-    yield from ()
     table = plan.table
     with context.bind_context.session(plan.find) as session, context.watching(session, f"searching {table.name}"):
         find = ("", plan.find.text, "")
         file = write_query(context.store.db_dir, session, table.folder, find, plan.find.parameters)
     if file.rows == 0:
-        context.store.disk.remove(context.store.db_dir.path / file.path)
+        discard(context, file)
+        yield from returned(context, plan.returning, None)
         return Outcome(f"no row of {table.name} matches; nothing was changed")
+    try:
+        batches = returned(context, plan.returning, rows_to_remove(context, table, file))
+    except BaseException:
+        discard(context, file)
+        raise
     did = f"{counted(file.rows, 'row')} removed from {table.name}"
-    return context.publish([context.transactions.removal(table, file, plan.base)], plan.message, did, file.rows)
+    change = context.transactions.removal(table, file, plan.base)
+    outcome = context.publish([change], plan.message, did, file.rows)
+    yield from batches
+    return outcome
 
 
 def update(plan: UpdatePlan, context: ExecutionContext) -> Rows:
     """Run UPDATE: find the rows and compute their new values once, then replace the old rows in a single change."""
-    yield from ()
-    table, disk = plan.table, context.store.disk
+    table = plan.table
     with context.bind_context.session(plan.find) as session, context.watching(session, f"updating {table.name}"):
         find = ("", plan.find.text, "")
         # The result is stored before it is split, because a volatile expression such as random() must be evaluated only
@@ -136,16 +149,24 @@ def update(plan: UpdatePlan, context: ExecutionContext) -> Rows:
         segment = write_query(context.store.db_dir, session, table.folder, find, plan.find.parameters)
         try:
             if segment.rows == 0:
+                yield from returned(context, plan.returning, None)
                 return Outcome(f"no row of {table.name} matches; nothing was changed")
             gone, come = _split(context, session, table, segment)
         finally:
-            disk.remove(context.store.db_dir.path / segment.path)
+            discard(context, segment)
+    try:
+        batches = returned(context, plan.returning, rows_of_files(context, table, [come]))
+    except BaseException:
+        discard(context, gone, come)
+        raise
     warn_of_rows(context, table, (come,), gone, plan.changed)
     changes: list[Change] = [
         context.transactions.removal(table, gone, plan.base),
         Append(table.id, table.columns, (come,)),
     ]
-    return context.publish(changes, plan.message, f"{counted(come.rows, 'row')} of {table.name} updated", come.rows)
+    outcome = context.publish(changes, plan.message, f"{counted(come.rows, 'row')} of {table.name} updated", come.rows)
+    yield from batches
+    return outcome
 
 
 def _split(context: ExecutionContext, session: SqlSession, table: Table, segment: Segment) -> tuple[Segment, Segment]:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from snapdb.arrays import UInt8s
 from snapdb.errors import DataWarning
 from snapdb.execute.session import ExecutionContext
+from snapdb.execute.tables.returned_rows import rows_of_files
 from snapdb.execute.transactions import Review
 from snapdb.sql_engine import ROW_ID, SqlSession, key_bounds, key_rows, parquet_files, quote, table_rows
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
@@ -135,7 +136,7 @@ class _New:
     @property
     def rows(self) -> str:
         """A SELECT of the new rows with the table's columns."""
-        return _rows(self.context, self.table, self.files)
+        return rows_of_files(self.context, self.table, self.files)
 
     @property
     def first_rows(self) -> str:
@@ -154,17 +155,9 @@ class _New:
         added = self.context.transactions.added(table.id)
         files = [file for change in added for file in change.files]
         names = [column.name for column in id_map.columns]
-        own = [(_rows(self.context, table, files), names)] if files else []
+        own = [(rows_of_files(self.context, table, files), names)] if files else []
         self.known[id_map.id] = _KnownKeys.of(self.context.store.db_dir, session, id_map, own)
         return self.known[id_map.id]
-
-
-def _rows(context: ExecutionContext, table: Table, files: Sequence[Segment]) -> str:
-    segments = tuple(replace(file, columns=table.columns) for file in files)
-    total = sum(file.rows for file in files)
-    return table_rows(
-        replace(table, segments=segments, deletes=(), rows=total, next_row=total), context.store.db_dir.path
-    )
 
 
 def _messages(new: _New, changed: frozenset[str] | None, *, unique: bool) -> Iterator[str]:

@@ -1,0 +1,246 @@
+"""The tokens of statements that write tables: the SQL fragments in them, and errors for unsupported forms."""
+
+from collections.abc import Iterator, Sequence
+
+from snapdb.errors import ParseError, Span
+from snapdb.sql.lexer import READS, Finder, Pairs, Run, Token, partners, says, top_level
+from snapdb.sql.queries import main_of_with, opens_bound
+from snapdb.sql.unsupported import refuse_qualified, unsupported
+
+_CONSTRAINTS = ("NOT NULL is the only constraint of tables", "find the rows that violate it with a SELECT")
+
+_COPIED = "write CREATE OR REPLACE TABLE t AS SELECT … FROM t"
+
+_ALTERED = (
+    (("SET", "NOT", "NULL"), "UPDATE or DELETE the rows with NULL, and exclude NULL in the query of each INSERT"),
+    (("DROP", "NOT", "NULL"), _COPIED),
+    (("SET", "DEFAULT"), "write the value in INSERT"),
+    (("DROP", "DEFAULT"), "write the value in INSERT"),
+    ((), "ADD a column of the new type, UPDATE t SET new = CAST(old AS …), DROP the old one, RENAME the new one"),
+)
+"""The words that may follow ALTER COLUMN c, each with its alternative. The last entry is for TYPE."""
+
+
+def check_tables(tokens: Sequence[Token]) -> None:
+    """Raise ParseError at the first unsupported form."""
+    verb = tokens[0].word
+    if verb == "WITH":
+        tokens = tokens[main_of_with(tokens, partners(tokens), 0) :]
+        verb = tokens[0].word
+    if verb == "CREATE":
+        return
+    refuse_at(tokens)
+    refuse_qualified(tokens, _table_index(tokens))
+    if verb == "ALTER":
+        _refuse_alter(tokens, tuple(top_level(tokens, partners(tokens))))
+    elif verb == "INSERT":
+        _refuse_insert(tokens, tuple(top_level(tokens, partners(tokens))))
+    elif verb == "UPDATE":
+        _refuse_update(tokens, tuple(top_level(tokens, partners(tokens))))
+
+
+def refuse_at(tokens: Sequence[Token]) -> None:
+    """Raise ParseError if a statement writes to an earlier version of a table."""
+    verb = tokens[0].word
+    table = _table_index(tokens)
+    if opens_bound(tokens, table + 1):
+        reason, way = "versions are immutable", f"leave it out: {verb} creates a new version"
+        raise unsupported(f"AT in {verb}", reason, way, tokens[table + 1].span)
+
+
+def _table_index(tokens: Sequence[Token]) -> int:
+    """Return the index of the name of the target table."""
+    if says(tokens, 1, "TABLE", "IF", "EXISTS"):
+        return 4
+    if tokens[0].word == "TRUNCATE":
+        return 2 if says(tokens, 1, "TABLE") else 1
+    return 2 if tokens[0].word in {"ALTER", "DELETE", "INSERT"} else 1
+
+
+def _refuse_insert(tokens: Sequence[Token], top: Sequence[int]) -> None:
+    if says(tokens, 1, "OR"):
+        raise unsupported("INSERT OR …", "tables have no unique keys", "write INSERT INTO", tokens[1].span)
+    if says(tokens, 3, "BY") and len(tokens) > 4 and tokens[4].word not in ("NAME", "POSITION"):
+        found = tokens[4]
+        raise ParseError(
+            f"expected NAME or POSITION after BY, found {found.text[:40]}", span=found.span, code="unexpected-word"
+        )
+    for index in top:
+        if says(tokens, index, "ON", "CONFLICT") and _conflict_action(tokens, index + 2):
+            way = "use UPDATE, and INSERT … SELECT … WHERE NOT EXISTS (…), or ON DUPLICATE KEY in the property graph"
+            span = Span(tokens[index].span.start, tokens[index + 1].span.stop)
+            raise unsupported("ON CONFLICT", "tables have no unique keys", way, span)
+
+
+def _refuse_update(tokens: Sequence[Token], top: Sequence[int]) -> None:
+    """Raise ParseError for an assignment to several columns at once or to a dotted path."""
+    started = False
+    for index in top:
+        word, before = tokens[index].word, tokens[index - 1].word
+        # FROM can also be part of a value, as in IS DISTINCT FROM, and a column can be named where.
+        if started and word in {"FROM", "WHERE"} and before not in {".", "DISTINCT", ","}:
+            return
+        if index < 3 or before not in ({","} if started else {"SET"}):
+            continue
+        started = True
+        if says(tokens, index + 1, "."):
+            span = Span(tokens[index].span.start, tokens[min(index + 2, len(tokens) - 1)].span.stop)
+            raise unsupported("SET t.c", "UPDATE assigns whole columns of its table", "write SET c = …", span)
+
+
+def _refuse_alter(tokens: Sequence[Token], top: Sequence[int]) -> None:
+    """Raise ParseError if ALTER TABLE changes anything except columns, or makes several changes at once."""
+    action = 5 if says(tokens, 2, "IF", "EXISTS") else 3
+    place = tokens[action].span if action < len(tokens) else tokens[-1].span
+    if says(tokens, action, "RENAME", "TO") and not says(tokens, action + 2, "TO"):
+        way = "write CREATE TABLE new AS SELECT * FROM t, then DROP TABLE t"
+        raise unsupported("RENAME TO", "a table has one name in all versions", way, place)
+    if says(tokens, action, "ALTER"):
+        _refuse_alter_column(tokens, action)
+    for verb in ("ADD", "DROP"):
+        for word in ("CONSTRAINT", "PRIMARY", "FOREIGN", "UNIQUE", "CHECK"):
+            if says(tokens, action, verb, word):
+                raise unsupported(f"{verb} {word}", *_CONSTRAINTS, place)
+    for index in top:
+        if index > action and tokens[index].word == ",":
+            raise unsupported(
+                "a second change in ALTER TABLE",
+                "ALTER TABLE makes one change",
+                "write one ALTER TABLE for each",
+                tokens[index].span,
+            )
+
+
+def _refuse_alter_column(tokens: Sequence[Token], action: int) -> None:
+    change = action + 3 if says(tokens, action + 1, "COLUMN") else action + 2
+    words, way = next((words, way) for words, way in _ALTERED if not words or says(tokens, change, *words))
+    what = " ".join(words) if words else "TYPE"
+    reason = "column types and constraints are the same in all versions"
+    raise unsupported(f"ALTER COLUMN … {what}", reason, way, tokens[action].span)
+
+
+def _conflict_action(tokens: Sequence[Token], after: int) -> bool:
+    """Return whether ON CONFLICT is the clause rather than a join on a column with that name."""
+    return after < len(tokens) and tokens[after].word in {"DO", "ON", "("}
+
+
+def table_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """Yield the fragments of a statement: queries, conditions, values, and lists of columns to return."""
+    first = 0
+    if tokens[0].word == "WITH":
+        first = main_of_with(tokens, pairs, 0)
+        yield Run("CTES", 1, first)
+        tokens = tokens[first:]
+        pairs = {opening - first: closing - first for opening, closing in pairs.items() if opening >= first}
+    find = _FINDERS.get(tokens[0].word if tokens else "")
+    for kind, start, stop in find(tokens, pairs) if find else ():
+        yield Run(kind, start + first, stop + first)
+
+
+def _created_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """Yield the column definitions in the first parentheses, or the query after AS."""
+    for index in top_level(tokens, pairs):
+        if tokens[index].word == "AS":
+            yield Run("QUERY", index + 1, _body_stop(tokens))
+            return
+        if tokens[index].word == "(":
+            yield Run("COLUMNS", index + 1, pairs[index])
+            return
+
+
+def _inserted_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """Yield the query after the table name and its optional list of columns."""
+    first = 5 if says(tokens, 3, "BY", "NAME") or says(tokens, 3, "BY", "POSITION") else 3
+    if first in pairs and _names_columns(tokens[first + 1 : pairs[first]]):
+        first = pairs[first] + 1
+    stop = _boundary(tokens, pairs, first, "RETURNING")
+    yield Run("QUERY", first, stop)
+    yield from _returned(tokens, stop)
+
+
+def _returned(tokens: Sequence[Token], at: int) -> Iterator[Run]:
+    """Yield the select list after RETURNING, which may be at an index."""
+    if says(tokens, at, "RETURNING"):
+        yield Run("EXPRESSION", at + 1, _body_stop(tokens))
+
+
+def _deleted_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """Yield the sources after USING, the condition, and the list to return."""
+    return _sources_and_condition(tokens, pairs, 3, "USING")
+
+
+def _names_columns(inside: Sequence[Token]) -> bool:
+    """Return whether the parentheses after INSERT INTO t contain column names instead of a query."""
+    names, commas = inside[::2], inside[1::2]
+    if all(token.kind in ("word", "quoted") for token in names) and all(token.word == "," for token in commas):
+        return True
+    # Anything that does not begin like a query is parsed by the grammar, which then reports an invalid name.
+    return inside[0].word not in (*READS, "(")
+
+
+def _updated_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """Yield the value of each assignment, the sources after FROM, and the condition."""
+    # The alias is optional, and so is AS before it.
+    named = 4 if says(tokens, 2, "AS") else 2 if says(tokens, 2, "SET") else 3
+    if not says(tokens, named, "SET"):
+        return
+    stop = named
+    while stop == named or says(tokens, stop, ","):
+        equals = pairs.get(stop + 1, stop + 1) + 1
+        has_value = says(tokens, equals, "=")  # without a value, the grammar reports the error
+        first = equals + 1 if has_value else stop + 1
+        stop = _boundary(tokens, pairs, first, ",", "FROM", "WHERE", "RETURNING")
+        if has_value:
+            yield Run("EXPRESSION", first, stop)
+    yield from _sources_and_condition(tokens, pairs, stop, "FROM")
+
+
+def _sources_and_condition(tokens: Sequence[Token], pairs: Pairs, first: int, keyword: str) -> Iterator[Run]:
+    """Yield the sources after a keyword (FROM or USING), and the condition after WHERE."""
+    returning = _boundary(tokens, pairs, first, "RETURNING")
+    where = min(_boundary(tokens, pairs, first, "WHERE"), returning)
+    others = _boundary(tokens, pairs, first, keyword, "WHERE")
+    if others < where:
+        yield Run("SOURCES", others + 1, where)
+    yield Run("CONDITION", where + 1, returning)
+    yield from _returned(tokens, returning)
+
+
+def _boundary(tokens: Sequence[Token], pairs: Pairs, first: int, *words: str) -> int:
+    """Return the index of the first of the given keywords that starts a clause outside brackets, or the body's end."""
+    stop = _body_stop(tokens)
+    for index in top_level(tokens, pairs, first):
+        if index >= stop:
+            break
+        word, before = tokens[index].word, tokens[index - 1].word
+        # A word after a dot is a column, and DISTINCT FROM is an operator.
+        if word in words and before != "." and (before, word) != ("DISTINCT", "FROM"):
+            return index
+    return stop
+
+
+def _altered_fragments(tokens: Sequence[Token]) -> Iterator[Run]:
+    """Yield the column definition of ALTER TABLE [IF EXISTS] t ADD [COLUMN] [IF NOT EXISTS]."""
+    table = 4 if says(tokens, 2, "IF", "EXISTS") else 2
+    if says(tokens, table + 1, "ADD"):
+        first = table + 3 if says(tokens, table + 2, "COLUMN") else table + 2
+        yield Run("COLUMNS", first + 3 if says(tokens, first, "IF", "NOT", "EXISTS") else first, _body_stop(tokens))
+
+
+_FINDERS: dict[str, Finder] = {
+    "CREATE": _created_fragments,
+    "INSERT": _inserted_fragments,
+    "UPDATE": _updated_fragments,
+    "DELETE": _deleted_fragments,
+    "ALTER": lambda tokens, pairs: _altered_fragments(tokens),
+}
+"""The function that finds the fragments, by the first word of a statement."""
+
+
+def _has_message(tokens: Sequence[Token]) -> bool:
+    # Only the last two tokens are checked, because a query can contain a column named message.
+    return says(tokens[-2:-1], 0, "MESSAGE") and tokens[-1].kind == "string"
+
+
+def _body_stop(tokens: Sequence[Token]) -> int:
+    return len(tokens) - 2 if _has_message(tokens) else len(tokens)

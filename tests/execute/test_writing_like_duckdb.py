@@ -1,0 +1,78 @@
+"""Statements that write give the same rows, and are accepted or refused, as in DuckDB."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import snapdb
+
+START = "CREATE TABLE t (a INTEGER NOT NULL, b INTEGER DEFAULT 5, s VARCHAR)"
+RETURNED = ["*", "a, b + 1 AS c", "t.*, upper(s) AS u", "a"]
+rows = st.tuples(st.integers(0, 3), st.sampled_from(["DEFAULT", "NULL", "1", "2"]), st.sampled_from(["'x'", "NULL"]))
+values = st.lists(rows, min_size=1, max_size=3).map(
+    lambda many: "VALUES " + ", ".join(f"({', '.join(map(str, row))})" for row in many)
+)
+conditions = st.sampled_from(["", " WHERE a > 1", " WHERE b IS NULL", " WHERE a IN (SELECT k FROM x)"])
+writes = st.one_of(
+    values.map("INSERT INTO t {}".format),
+    st.sampled_from(["INSERT INTO t BY NAME SELECT 'n' AS s, 2 AS a", "INSERT INTO t BY NAME SELECT 1 AS z"]),
+    st.sampled_from(["INSERT INTO t DEFAULT VALUES", "WITH x AS (SELECT 3 AS k) INSERT INTO t (a) SELECT k FROM x"]),
+    conditions.map("WITH x AS (SELECT 2 AS k) UPDATE t SET (b, s) = (a + 1, 'u'){}".format),
+    conditions.map("WITH x AS (SELECT 1 AS k) DELETE FROM t{}".format),
+    st.just("TRUNCATE t"),
+)
+statements = st.lists(st.tuples(writes, st.sampled_from(["", *RETURNED])), min_size=1, max_size=6)
+
+
+def outcome(run: Any, error: type[Exception], text: str) -> list[Any] | None:
+    """The rows of a statement in order of their values, or None if it is refused."""
+    try:
+        return sorted(run(text), key=repr)
+    except error:
+        return None
+
+
+@settings(max_examples=12, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(statements)
+def test_the_same_statements_give_the_same_rows(many: list[tuple[str, str]]) -> None:
+    peer = duckdb.connect()
+    peer.execute(START)
+    with snapdb.connect() as db:
+        db.execute(START)
+        for write, listed in many:
+            returns = bool(listed) and not write.startswith("TRUNCATE")
+            text = f"{write} RETURNING {listed}" if returns else write
+            ours = outcome(lambda text: db.execute(text).fetchall(), snapdb.SnapdbError, text)
+            theirs = outcome(lambda text: peer.execute(text).fetchall(), duckdb.Error, text)
+            assert (ours is None) == (theirs is None), text
+            assert not returns or ours == theirs, text
+            read = "SELECT * FROM t ORDER BY ALL"
+            assert db.execute(read).fetchall() == peer.execute(read).fetchall(), text
+
+
+@pytest.mark.parametrize("params", [[1, 10, 100], {"a": 1, "b": 10, "c": 100}], ids=["positional", "named"])
+def test_parameters_of_a_list_are_those_of_the_statement(params: Any) -> None:
+    marks = ("?", "?", "?") if isinstance(params, list) else ("$a", "$b", "$c")
+    with snapdb.connect() as db:
+        db.execute("CREATE TABLE t (a INTEGER, b INTEGER)")
+        insert = "INSERT INTO t VALUES ({}, {}) RETURNING a + {} AS c".format(*marks)
+        assert db.execute(insert, params).fetchall() == [(101,)]
+        update = "UPDATE t SET b = {} WHERE b = {} RETURNING b + {} AS c".format(*marks)
+        assert db.execute(update, params).fetchall() == [(101,)]
+
+
+def test_a_result_has_rows_and_a_message() -> None:
+    with snapdb.connect() as db:
+        db.execute("CREATE TABLE t (a INTEGER)")
+        result = db.execute("INSERT INTO t VALUES (1), (2) RETURNING a * 2 AS twice")
+        assert result.is_query
+        assert result.columns == ["twice"]
+        assert result.fetchall() == [(2,), (4,)]
+        assert result.message == "version 2: 2 rows added to t"
+        db.execute("DELETE FROM t RETURNING a").close()  # rows that are not read
+        assert db.execute("SELECT count(*) FROM t").fetchone() == (0,)
