@@ -4,9 +4,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from snapdb.errors import BindError, ParseError, SnapdbError, Span
+from snapdb.plan.constraints import check_unconstrained, check_unreferenced, constrain
 from snapdb.plan.fragment_checks import check_foreign_path, check_repeatable
 from snapdb.plan.input_files import File, Matched, NewFiles, copyable, find_new_files, match_columns
 from snapdb.plan.names import check_new, find_column, find_named, named_columns, tables_of
@@ -14,6 +15,7 @@ from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode, describe_q
 from snapdb.plan.queries import BoundQuery, compose, written
 from snapdb.plan.returning import Returning, bind_returning, describe_returning, with_named_parameters
 from snapdb.plan.scope import BindContext
+from snapdb.sql.constraints import ConstraintClause, parse_definition
 from snapdb.sql.exports import CopyFrom
 from snapdb.sql.lexer import partners, scan, top_level
 from snapdb.sql.queries import bare_ats, first_row, whole_files
@@ -45,8 +47,6 @@ from snapdb.types import Column, PropertyGraph, Table
 from snapdb.types.text import counted, did_you_mean
 
 _ID = quote(ROW_ID)
-_CONSTRAINTS = frozenset(("PRIMARY", "UNIQUE", "CHECK", "REFERENCES", "FOREIGN"))
-"""The words with which DuckDB's constraints begin, other than NOT NULL."""
 _VALUES_DEFAULT = re.compile(r"\s*VALUES\b.*\bDEFAULT\b", re.IGNORECASE | re.DOTALL)
 _CSV_OPTIONS = (
     "header",
@@ -225,7 +225,7 @@ def _bind_create_table(statement: CreateTable, context: BindContext) -> Plan:
     if check_new(context.catalog, statement.name, replacing) and statement.if_not_exists:
         return NothingPlan(f'table "{statement.name}" already exists')
     replaces = context.catalog.tables.get(statement.name.text.lower())
-    query, copies = None, tuple[str, ...]()
+    query, copies, defined = None, tuple[str, ...](), None
     if statement.query is not None:
         query = context.bind_query(statement.query)
         with context.describing(query) as session:
@@ -235,15 +235,20 @@ def _bind_create_table(statement: CreateTable, context: BindContext) -> Plan:
         place = statement.query.span
     else:
         assert statement.definition is not None
-        columns = _defined_columns(context, statement.definition)
-        place = statement.definition.span
+        defined = _defined(context, statement.definition, statement.name.text)
+        columns, place = defined.columns, statement.definition.span
     try:
         check_storable(columns)
     except SnapdbError as error:
         error.span = place
         raise
-    base = context.catalog.version
-    return CreateTablePlan(statement.name.text, _numbered(columns), query, replaces, base, statement.message, copies)
+    base, numbered = context.catalog.version, _numbered(columns)
+    if replaces is not None:
+        check_unreferenced(context.catalog, replaces, statement.name, "replace")
+    if defined is not None and defined.clauses:
+        empty = Table(0, statement.name.text, numbered, (), (), 0, base, 0, len(numbered))
+        numbered = constrain(context, empty, defined.clauses, defined.checked)
+    return CreateTablePlan(statement.name.text, numbered, query, replaces, base, statement.message, copies)
 
 
 def _bind_insert(statement: Insert, context: BindContext) -> Plan:
@@ -326,8 +331,17 @@ def _numbered(columns: Sequence[Column]) -> tuple[Column, ...]:
     return tuple(replace(column, field=field) for field, column in enumerate(columns, 1))
 
 
-def _defined_columns(context: BindContext, definition: SqlFragment) -> list[Column]:
-    """Return the columns of `name type [NOT NULL], …` as DuckDB parses them."""
+class _Defined(NamedTuple):
+    """The columns and constraints of a definition."""
+
+    columns: list[Column]
+    clauses: tuple[ConstraintClause, ...]
+    checked: list[list[int]]
+    """For each CHECK, the positions of the columns that its condition reads."""
+
+
+def _defined(context: BindContext, definition: SqlFragment, table: str) -> _Defined:
+    """Return the columns of `name type [NOT NULL], …` as DuckDB parses them, and the constraints."""
     for token in scan(definition.text):
         if token.word == "COLLATE":
             at = definition.span.start
@@ -336,41 +350,41 @@ def _defined_columns(context: BindContext, definition: SqlFragment) -> list[Colu
                 span=Span(at + token.span.start, at + token.span.stop),
                 code="not-supported",
             )
-    query = written(definition, replacements=[(span, '"at"') for span in bare_ats(definition.text)])
+    parsed = parse_definition(definition)
+    edits = [(span, '"at"') for span in bare_ats(definition.text)] + [(span, "") for span in parsed.hidden]
+    query = written(definition, replacements=edits)
     # DuckDB creates the table in the session, so types, type aliases and defaults mean exactly what they do in DuckDB.
     with context.session(query) as session:
-        session.wrap("CREATE TABLE defined (", query.text, "\n)")
+        try:
+            session.wrap("CREATE TABLE defined (", query.text, "\n)")
+        except SnapdbError as error:
+            error.message = error.message.replace('table "defined"', f'table "{table}"')
+            raise
         # duckdb_columns() would bind all views of all sessions first, which takes 20 ms.
         rows = session.rows(
             'SELECT name, type, NOT "notnull", dflt_value '
             f"FROM pragma_table_info({text_literal(f'{session.space}.main.defined')}) ORDER BY cid"
         )
         # Listing constraints also binds all views, so it is done only if there may be any.
-        constrained = _CONSTRAINTS & {token.word for token in scan(definition.text)}
-        kinds = (
+        checks = any(clause.kind == "CHECK" for clause in parsed.constraints)
+        checked = (
             session.rows(
-                "SELECT DISTINCT constraint_type FROM duckdb_constraints() "
-                f"WHERE table_name = 'defined' AND database_name = {text_literal(session.space)}"
+                "SELECT constraint_column_indexes FROM duckdb_constraints() WHERE constraint_type = 'CHECK' AND "
+                f"table_name = 'defined' AND database_name = {text_literal(session.space)} ORDER BY constraint_index"
             )
-            if constrained
+            if checks
             else []
         )
         session.rows("DROP TABLE defined")
-        for (kind,) in kinds:
-            if kind != "NOT NULL":
-                raise BindError(
-                    f"{kind} constraints are not supported; only NOT NULL is (a graph checks that its keys are unique)",
-                    span=definition.span,
-                    code="constraint",
-                )
         try:
-            return [
+            columns = [
                 Column(name, type_, nullable, 0, _checked_default(context, session, default, type_))
                 for name, type_, nullable, default in rows
             ]
         except SnapdbError as error:
             error.span = definition.span
             raise
+    return _Defined(columns, parsed.constraints, [list(indexes) for (indexes,) in checked])
 
 
 def _checked_default(context: BindContext, session: SqlSession, expression: str | None, type_: str) -> str | None:
@@ -500,7 +514,14 @@ def _bind_alter(statement: AlterTable, context: BindContext) -> Plan:
 
 def _add_column(context: BindContext, table: Table, action: AddColumn) -> tuple[tuple[Column, ...], str] | NothingPlan:
     definition = action.definition
-    (column, *more) = _defined_columns(context, definition)
+    defined = _defined(context, definition, table.name)
+    (column, *more) = defined.columns
+    if defined.clauses:
+        raise BindError(
+            "ADD COLUMN adds no constraint other than NOT NULL; write CREATE TABLE with it, and INSERT the rows",
+            span=defined.clauses[0].span,
+            code="constraint",
+        )
     if more:
         raise BindError(
             "ADD COLUMN adds one column; write one ALTER TABLE for each", span=definition.span, code="one-column"
@@ -544,6 +565,7 @@ def _drop_column(
         return NothingPlan(f'column "{action.column}" does not exist in table {table.name}')
     column = find_column(table, action.column)
     _check_unused(context, table, column, action.column, "drop")
+    check_unconstrained(context.catalog, table, column, action.column, "drop")
     if len(table.columns) == 1:
         raise BindError(
             f"{column.name} is the only column of {table.name}; write DROP TABLE {table.name}",
@@ -563,6 +585,7 @@ def _rename_column(context: BindContext, table: Table, action: RenameColumn) -> 
             f'column "{other.name}" already exists in table {table.name}', span=action.new.span, code="exists"
         )
     _check_unused(context, table, column, action.column, "rename")
+    check_unconstrained(context.catalog, table, column, action.column, "rename")
     columns = tuple(replace(c, name=action.new.text) if c.field == column.field else c for c in table.columns)
     try:
         check_storable(columns)
