@@ -21,6 +21,7 @@ from snapdb.storage.tables.commit import (
     Loaded,
     LoadedFile,
     RemoveRows,
+    Unchanged,
 )
 from snapdb.types import Cache, Column, PropertyGraph, Retention, Sampler, Segment, Snapshot, Table, Tag, Task, Version
 from snapdb.types.text import did_you_mean
@@ -155,6 +156,8 @@ class Catalog:
                     pass  # graphs and snapshots are not transactional
                 case AssignIds():
                     pass  # ids are assigned when the transaction commits
+                case Unchanged():
+                    pass  # a requirement of the commit
                 case Loaded():
                     loaded += ((change.table_id, file) for file in change.files)
         by_name = {table.name.lower(): table for table in tables.values()}

@@ -164,6 +164,18 @@ def _columns(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
             yield table.name, c.name, position, c.type, c.nullable, c.default
 
 
+_CONSTRAINTS = fields(
+    "table VARCHAR, name VARCHAR, kind VARCHAR, columns VARCHAR[], references VARCHAR, enforced BOOLEAN, "
+    "definition VARCHAR"
+)
+
+
+def _constraints(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
+    for t in catalog.tables.values():
+        for c in t.constraints:
+            yield t.name, c.name, c.kind, list(t.names_of(c)), c.table, c.enforced, t.definition_of(c)
+
+
 _GRAPHS = fields("name VARCHAR, vertex_types VARCHAR[], edge_types VARCHAR[], retention VARCHAR")
 _ELEMENTS = fields("""
     graph VARCHAR, element VARCHAR, kind VARCHAR, table VARCHAR, key VARCHAR[], source VARCHAR, source_key VARCHAR[],
@@ -478,6 +490,7 @@ def _errors(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
 SYSTEM_TABLES: Mapping[str, _SystemTable] = {
     "tables": _SystemTable(_TABLES, _tables),
     "columns": _SystemTable(_COLUMNS, _columns),
+    "constraints": _SystemTable(_CONSTRAINTS, _constraints),
     "graphs": _SystemTable(_GRAPHS, _graphs),
     "elements": _SystemTable(_ELEMENTS, _elements),
     "features": _SystemTable(_FEATURES, _features),

@@ -156,7 +156,8 @@ class DatabaseSession:
 
     def run(self, statement: Statement, params: Parameters = None) -> Result:
         """Run a parsed statement, and retry if a snapshot that it reads is replaced while it is being opened."""
-        return retry_if_replaced(lambda: self._run(statement, params))
+        alone = self.transactions.state == "idle"
+        return retry_if_replaced(lambda: self._run(statement, params), checks_keys=alone)
 
     def _run(self, statement: Statement, params: Parameters) -> Result:
         self._stopped.clear()

@@ -287,13 +287,22 @@ _T = TypeVar("_T")
 _OPENINGS = 8
 
 
-def retry_if_replaced(act: Callable[[], _T]) -> _T:
-    """Return the result of `act`. Retries if a snapshot that it reads was replaced while it was being opened."""
-    for _ in range(_OPENINGS):
+def retry_if_replaced(act: Callable[[], _T], *, checks_keys: bool = False) -> _T:
+    """Return the result of `act`. Retries if a snapshot that it reads was replaced while it was being opened.
+
+    Args:
+        act: The function.
+        checks_keys: Whether to retry also if constraints were checked against rows that other writers have changed.
+            This is only correct outside a transaction, whose earlier statements would be lost.
+    """
+    for attempt in range(_TRIES):
         try:
             return act()
         except CommitConflict as conflict:
-            if conflict.code != "snapshot-replaced":
+            if conflict.code == "keys-moved" and checks_keys:
+                # The statement has published nothing, and runs again at the new head.
+                time.sleep(_FIRST_WAIT * 2 ** min(attempt, 6) * random.uniform(0.5, 1.5))  # noqa: S311  # no secret
+            elif conflict.code != "snapshot-replaced" or attempt >= _OPENINGS:
                 raise
     return act()
 

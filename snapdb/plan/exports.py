@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from snapdb.catalog.elements import shown_columns
 from snapdb.catalog.system_tables import SCHEMA, SYSTEM_TABLES
 from snapdb.errors import BindError, ParseError, SnapdbError, Span
+from snapdb.plan.copy_from import bind_copy_from
 from snapdb.plan.fits import SqlType
 from snapdb.plan.names import find_named
 from snapdb.plan.plan import Plan, PlanFamily, PlanNode, describe_query
@@ -17,7 +18,6 @@ from snapdb.plan.queries import BoundQuery
 from snapdb.plan.samples import bind_sample
 from snapdb.plan.samples.plans import SamplePlan
 from snapdb.plan.scope import BindContext
-from snapdb.plan.tables import bind_copy_from
 from snapdb.sql.exports import CopyFrom, CopySampleTo, CopySnapshotTo, CopyTo
 from snapdb.sql.syntax import ColumnList, Name
 from snapdb.sql_engine import Names, quote, quote_all, quote_odd, text_literal

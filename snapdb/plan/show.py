@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from snapdb.errors import BindError, SnapdbError
+from snapdb.plan.constraints import check_unreferenced
 from snapdb.plan.names import find_named, find_tag, tables_of
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode, QueryPlan
 from snapdb.plan.scope import BindContext
@@ -154,6 +155,8 @@ def _bind_drop(statement: Drop, context: BindContext) -> Plan:
         if statement.if_exists and error.code == f"unknown-{kind}":
             return NothingPlan(f'{kind} "{name}" does not exist')
         raise
+    if isinstance(target, Table):
+        check_unreferenced(context.catalog, target, name, "drop")
     dependants = _dependants(context, target)
     if dependants and not statement.cascade:
         way = "drop them first" if len(dependants) > 1 else "drop it first"

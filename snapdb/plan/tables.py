@@ -3,18 +3,18 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
-from snapdb.errors import BindError, ParseError, SnapdbError, Span
-from snapdb.plan.fragment_checks import check_foreign_path, check_repeatable
-from snapdb.plan.input_files import File, Matched, NewFiles, copyable, find_new_files, match_columns
+from snapdb.errors import BindError, SnapdbError, Span
+from snapdb.plan.constraints import check_unconstrained, check_unreferenced, constrain
+from snapdb.plan.fragment_checks import check_repeatable
+from snapdb.plan.input_files import NewFiles, copyable
 from snapdb.plan.names import check_new, find_column, find_named, named_columns, tables_of
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode, describe_query
 from snapdb.plan.queries import BoundQuery, compose, written
 from snapdb.plan.returning import Returning, bind_returning, describe_returning, with_named_parameters
 from snapdb.plan.scope import BindContext
-from snapdb.sql.exports import CopyFrom
+from snapdb.sql.constraints import ConstraintClause, parse_definition
 from snapdb.sql.lexer import partners, scan, top_level
 from snapdb.sql.queries import bare_ats, first_row, whole_files
 from snapdb.sql.syntax import Name, SqlFragment
@@ -34,63 +34,16 @@ from snapdb.sql_engine import (
     SqlSession,
     check_storable,
     default_value,
-    file_literal,
-    files_literal,
     no_rows,
     parquet_form,
     quote,
     text_literal,
 )
 from snapdb.types import Column, PropertyGraph, Table
-from snapdb.types.text import counted, did_you_mean
+from snapdb.types.text import counted
 
 _ID = quote(ROW_ID)
-_CONSTRAINTS = frozenset(("PRIMARY", "UNIQUE", "CHECK", "REFERENCES", "FOREIGN"))
-"""The words with which DuckDB's constraints begin, other than NOT NULL."""
 _VALUES_DEFAULT = re.compile(r"\s*VALUES\b.*\bDEFAULT\b", re.IGNORECASE | re.DOTALL)
-_CSV_OPTIONS = (
-    "header",
-    "delimiter",
-    "delim",
-    "sep",
-    "quote",
-    "escape",
-    "nullstr",
-    "null",
-    "skip",
-    "dateformat",
-    "timestampformat",
-    "decimal_separator",
-    "ignore_errors",
-    "encoding",
-    "comment",
-    "union_by_name",
-    "hive_partitioning",
-    "compression",
-    "sample_size",
-    "strict_mode",
-    "null_padding",
-    "max_line_size",
-)
-_JSON_OPTIONS = (
-    "ignore_errors",
-    "records",
-    "dateformat",
-    "timestampformat",
-    "maximum_object_size",
-    "compression",
-    "union_by_name",
-    "hive_partitioning",
-    "sample_size",
-)
-_COPY_OPTIONS = {
-    "parquet": ("union_by_name", "hive_partitioning", "filename"),
-    "csv": _CSV_OPTIONS,
-    "json": _JSON_OPTIONS,
-}
-"""The options of each format. DuckDB's readers accept them under these names or those in `_DUCKDB_NAMES`."""
-_DUCKDB_NAMES = {"delimiter": "delim", "null": "nullstr"}
-_ENDINGS = {"csv": "csv", "tsv": "csv", "txt": "csv", "json": "json", "jsonl": "json", "ndjson": "json"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +178,7 @@ def _bind_create_table(statement: CreateTable, context: BindContext) -> Plan:
     if check_new(context.catalog, statement.name, replacing) and statement.if_not_exists:
         return NothingPlan(f'table "{statement.name}" already exists')
     replaces = context.catalog.tables.get(statement.name.text.lower())
-    query, copies = None, tuple[str, ...]()
+    query, copies, defined = None, tuple[str, ...](), None
     if statement.query is not None:
         query = context.bind_query(statement.query)
         with context.describing(query) as session:
@@ -235,15 +188,20 @@ def _bind_create_table(statement: CreateTable, context: BindContext) -> Plan:
         place = statement.query.span
     else:
         assert statement.definition is not None
-        columns = _defined_columns(context, statement.definition)
-        place = statement.definition.span
+        defined = _defined(context, statement.definition, statement.name.text)
+        columns, place = defined.columns, statement.definition.span
     try:
         check_storable(columns)
     except SnapdbError as error:
         error.span = place
         raise
-    base = context.catalog.version
-    return CreateTablePlan(statement.name.text, _numbered(columns), query, replaces, base, statement.message, copies)
+    base, numbered = context.catalog.version, _numbered(columns)
+    if replaces is not None:
+        check_unreferenced(context.catalog, replaces, statement.name, "replace")
+    if defined is not None and defined.clauses:
+        empty = Table(0, statement.name.text, numbered, (), (), 0, base, 0, len(numbered))
+        numbered = constrain(context, empty, defined.clauses, defined.checked)
+    return CreateTablePlan(statement.name.text, numbered, query, replaces, base, statement.message, copies)
 
 
 def _bind_insert(statement: Insert, context: BindContext) -> Plan:
@@ -326,8 +284,17 @@ def _numbered(columns: Sequence[Column]) -> tuple[Column, ...]:
     return tuple(replace(column, field=field) for field, column in enumerate(columns, 1))
 
 
-def _defined_columns(context: BindContext, definition: SqlFragment) -> list[Column]:
-    """Return the columns of `name type [NOT NULL], …` as DuckDB parses them."""
+class _Defined(NamedTuple):
+    """The columns and constraints of a definition."""
+
+    columns: list[Column]
+    clauses: tuple[ConstraintClause, ...]
+    checked: list[list[int]]
+    """For each CHECK, the positions of the columns that its condition reads."""
+
+
+def _defined(context: BindContext, definition: SqlFragment, table: str) -> _Defined:
+    """Return the columns of `name type [NOT NULL], …` as DuckDB parses them, and the constraints."""
     for token in scan(definition.text):
         if token.word == "COLLATE":
             at = definition.span.start
@@ -336,41 +303,41 @@ def _defined_columns(context: BindContext, definition: SqlFragment) -> list[Colu
                 span=Span(at + token.span.start, at + token.span.stop),
                 code="not-supported",
             )
-    query = written(definition, replacements=[(span, '"at"') for span in bare_ats(definition.text)])
+    parsed = parse_definition(definition)
+    edits = [(span, '"at"') for span in bare_ats(definition.text)] + [(span, "") for span in parsed.hidden]
+    query = written(definition, replacements=edits)
     # DuckDB creates the table in the session, so types, type aliases and defaults mean exactly what they do in DuckDB.
     with context.session(query) as session:
-        session.wrap("CREATE TABLE defined (", query.text, "\n)")
+        try:
+            session.wrap("CREATE TABLE defined (", query.text, "\n)")
+        except SnapdbError as error:
+            error.message = error.message.replace('table "defined"', f'table "{table}"')
+            raise
         # duckdb_columns() would bind all views of all sessions first, which takes 20 ms.
         rows = session.rows(
             'SELECT name, type, NOT "notnull", dflt_value '
             f"FROM pragma_table_info({text_literal(f'{session.space}.main.defined')}) ORDER BY cid"
         )
         # Listing constraints also binds all views, so it is done only if there may be any.
-        constrained = _CONSTRAINTS & {token.word for token in scan(definition.text)}
-        kinds = (
+        checks = any(clause.kind == "CHECK" for clause in parsed.constraints)
+        checked = (
             session.rows(
-                "SELECT DISTINCT constraint_type FROM duckdb_constraints() "
-                f"WHERE table_name = 'defined' AND database_name = {text_literal(session.space)}"
+                "SELECT constraint_column_indexes FROM duckdb_constraints() WHERE constraint_type = 'CHECK' AND "
+                f"table_name = 'defined' AND database_name = {text_literal(session.space)} ORDER BY constraint_index"
             )
-            if constrained
+            if checks
             else []
         )
         session.rows("DROP TABLE defined")
-        for (kind,) in kinds:
-            if kind != "NOT NULL":
-                raise BindError(
-                    f"{kind} constraints are not supported; only NOT NULL is (a graph checks that its keys are unique)",
-                    span=definition.span,
-                    code="constraint",
-                )
         try:
-            return [
+            columns = [
                 Column(name, type_, nullable, 0, _checked_default(context, session, default, type_))
                 for name, type_, nullable, default in rows
             ]
         except SnapdbError as error:
             error.span = definition.span
             raise
+    return _Defined(columns, parsed.constraints, [list(indexes) for (indexes,) in checked])
 
 
 def _checked_default(context: BindContext, session: SqlSession, expression: str | None, type_: str) -> str | None:
@@ -500,7 +467,14 @@ def _bind_alter(statement: AlterTable, context: BindContext) -> Plan:
 
 def _add_column(context: BindContext, table: Table, action: AddColumn) -> tuple[tuple[Column, ...], str] | NothingPlan:
     definition = action.definition
-    (column, *more) = _defined_columns(context, definition)
+    defined = _defined(context, definition, table.name)
+    (column, *more) = defined.columns
+    if defined.clauses:
+        raise BindError(
+            "ADD COLUMN adds no constraint other than NOT NULL; write CREATE TABLE with it, and INSERT the rows",
+            span=defined.clauses[0].span,
+            code="constraint",
+        )
     if more:
         raise BindError(
             "ADD COLUMN adds one column; write one ALTER TABLE for each", span=definition.span, code="one-column"
@@ -544,6 +518,7 @@ def _drop_column(
         return NothingPlan(f'column "{action.column}" does not exist in table {table.name}')
     column = find_column(table, action.column)
     _check_unused(context, table, column, action.column, "drop")
+    check_unconstrained(context.catalog, table, column, action.column, "drop")
     if len(table.columns) == 1:
         raise BindError(
             f"{column.name} is the only column of {table.name}; write DROP TABLE {table.name}",
@@ -563,6 +538,7 @@ def _rename_column(context: BindContext, table: Table, action: RenameColumn) -> 
             f'column "{other.name}" already exists in table {table.name}', span=action.new.span, code="exists"
         )
     _check_unused(context, table, column, action.column, "rename")
+    check_unconstrained(context.catalog, table, column, action.column, "rename")
     columns = tuple(replace(c, name=action.new.text) if c.field == column.field else c for c in table.columns)
     try:
         check_storable(columns)
@@ -586,99 +562,6 @@ def _check_unused(context: BindContext, table: Table, column: Column, name: Name
 
 def _is_used(graph: PropertyGraph, table: Table, column: Column) -> bool:
     return column.name.lower() in tables_of(graph).get(table.name.lower(), ())
-
-
-def bind_copy_from(statement: CopyFrom, context: BindContext) -> Plan:
-    """Match a file's columns with the table's columns, by name if the file has names, otherwise by position."""
-    table = find_named(context.catalog.table, statement.table)
-    wanted = named_columns(table, statement.columns)
-    if not statement.path.strip():
-        raise BindError("COPY FROM requires the path of a file, found ''", span=statement.path_span, code="bad-path")
-    if statement.new_only and Path(statement.path).expanduser().is_dir():
-        within = text_literal(statement.path.rstrip("/") + "/*.parquet")
-        raise BindError(
-            f"{text_literal(statement.path)} is a folder; write a pattern for the files in it, such as {within}",
-            span=statement.path_span,
-            code="bad-path",
-        )
-    if not statement.new_only:  # NEW FILES ONLY skips the database's own files instead
-        check_foreign_path(context.store.db_dir.path, statement.path, statement.path_span)
-    format_, options = _copy_options(statement)
-    reader_options = "".join(f", {_DUCKDB_NAMES.get(k, k)} = {_option_literal(v)}" for k, v in options.items())
-    file = File(format_, "header" in options, reader_options, table, wanted)
-    new, copies = None, tuple[str, ...]()
-    with context.store.sql_engine.session() as session:
-        try:
-            if statement.new_only:
-                new = find_new_files(session, context, table, statement.path, format_)
-                if not new.names:
-                    return NothingPlan(f"no new files match {text_literal(statement.path)}{new.notes()}")
-                sql, supplied = _select_files(session, file, new.names, together="union_by_name" in options)
-            else:
-                path = text_literal(statement.path)
-                matched = match_columns(session, file, path, path)
-                sql, supplied = matched.sql(path), matched.supplied
-            if format_ == "parquet" and not options and set(supplied) == {c.name for c in table.columns}:
-                files = session.files_behind(statement.path) if new is None else new.names
-                copies = copyable(session, files, table.columns)
-        except SnapdbError as error:
-            error.span = statement.path_span
-            raise
-    return InsertPlan(table, supplied, BoundQuery(sql, statement.path_span), statement.message, copies, new)
-
-
-def _select_files(
-    session: SqlSession, file: File, names: Sequence[str], *, together: bool
-) -> tuple[str, tuple[str, ...]]:
-    """Return a query over the given files (each matched separately) and the columns it returns.
-
-    Args:
-        session: The session that reads the files.
-        file: The declared properties of the files.
-        names: The paths of the files.
-        together: Whether to match the union of all columns instead, if the statement requests it.
-    """
-    if together:
-        literal = files_literal(names)
-        matched = match_columns(session, file, literal, f"{len(names)} files, {names[0]} the first,")
-        return matched.sql(literal), matched.supplied
-    # Consecutive files with the same columns share one reader, so thousands of such files require only one scan.
-    alike: list[tuple[Matched, list[str]]] = []
-    for name in names:
-        session.check_stopped()
-        matched = match_columns(session, file, file_literal(name), text_literal(name))
-        if not alike or alike[-1][0] != matched:
-            alike.append((matched, []))
-        alike[-1][1].append(name)
-    return " UNION ALL ".join(matched.sql(files_literal(group)) for matched, group in alike), alike[0][0].supplied
-
-
-def _copy_options(statement: CopyFrom) -> tuple[str, dict[str, str | bool | int | float]]:
-    """Return the format (from FORMAT or the file name extension) and the other options."""
-    given = {name.text.lower(): value for name, value in statement.options}
-    format_ = str(given.pop("format", _format_of_path(statement.path))).lower()
-    if format_ not in _COPY_OPTIONS:
-        hint = f"the formats are {', '.join(_COPY_OPTIONS)}{did_you_mean(format_, _COPY_OPTIONS)}"
-        span = next((name.span for name, _ in statement.options if name.text.lower() == "format"), None)
-        raise BindError(
-            f"unknown format {format_!r} of COPY FROM; {hint}", span=span or statement.path_span, code="unknown-format"
-        )
-    for name, _ in statement.options:
-        if name.text.lower() not in ("format", *_COPY_OPTIONS[format_]):
-            hint = did_you_mean(name.text.replace("_", " "), ("format", *_COPY_OPTIONS[format_], "NEW FILES ONLY"))
-            raise ParseError(
-                f"unknown option {name} of COPY FROM for {format_}{hint}", span=name.span, code="unknown-option"
-            )
-    return format_, given
-
-
-def _format_of_path(path: str) -> str:
-    match = re.search(r"\.(parquet|csv|tsv|txt|jsonl|ndjson|json)[*?]*(\.gz|\.zst)?$", path.lower())
-    return "parquet" if match is None else _ENDINGS.get(match[1], "parquet")
-
-
-def _option_literal(value: str | bool | int | float) -> str:
-    return text_literal(value) if isinstance(value, str) else str(value).lower()
 
 
 FAMILY = PlanFamily(

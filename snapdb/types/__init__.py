@@ -3,6 +3,8 @@
 from snapdb.types.graph import (
     STORED_TYPES,
     Column,
+    Constraint,
+    ConstraintKind,
     Direction,
     EdgeElement,
     EdgeType,
@@ -74,6 +76,8 @@ __all__ = [
     "CatchUp",
     "Cause",
     "Column",
+    "Constraint",
+    "ConstraintKind",
     "Direction",
     "Drawing",
     "EdgeElement",

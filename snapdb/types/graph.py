@@ -5,6 +5,31 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Literal, NamedTuple
 
+ConstraintKind = Literal["PRIMARY KEY", "UNIQUE", "CHECK", "FOREIGN KEY"]
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A condition on the rows of a table, other than NOT NULL."""
+
+    kind: ConstraintKind
+    name: str
+    fields: tuple[int, ...]
+    """The field ids of the columns: those of a key in its order, or those that the condition of a CHECK reads."""
+    expression: str | None = None
+    """The condition of a CHECK, as written."""
+    table: str | None = None
+    """The name of the table that a FOREIGN KEY references."""
+    keys: tuple[str, ...] = ()
+    """The names of the referenced columns, in the order of `fields`."""
+    enforced: bool = True
+    """Whether writes check it. False with NOT ENFORCED."""
+
+    @property
+    def is_unique(self) -> bool:
+        """Whether rows with the same values violate it."""
+        return self.kind in ("PRIMARY KEY", "UNIQUE")
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -18,6 +43,8 @@ class Column:
     """The field id, which survives renames and is never reused. 0 for a column that does not belong to a table."""
     default: str | None = None
     """The value, as text, for rows that were inserted without a value and for rows older than the column."""
+    constraints: tuple[Constraint, ...] = ()
+    """The constraints of the table that are stored with this column, which is the first one that they name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +93,29 @@ class Table:
     def folder(self) -> str:
         """The directory of the table's files, relative to the database directory."""
         return f"tables/{self.id}" if self.id > 0 else "tables"
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """The constraints of the table, by their first column."""
+        return tuple(constraint for column in self.columns for constraint in column.constraints)
+
+    def names_of(self, constraint: Constraint) -> tuple[str, ...]:
+        """Return the names of a constraint's columns."""
+        names = {column.field: column.name for column in self.columns}
+        return tuple(names[field] for field in constraint.fields)
+
+    def definition_of(self, constraint: Constraint) -> str:
+        """Return a constraint as it is written in the definition of the table.
+
+        >>> table = Table(1, "t", (Column("a", "INTEGER", field=1),), (), (), 0, 1, 0, 1)
+        >>> table.definition_of(Constraint("FOREIGN KEY", "f", (1,), None, "u", ("b",), False))
+        'FOREIGN KEY (a) REFERENCES u (b) NOT ENFORCED'
+        """
+        names = ", ".join(self.names_of(constraint))
+        text = f"CHECK ({constraint.expression})" if constraint.kind == "CHECK" else f"{constraint.kind} ({names})"
+        if constraint.table is not None:
+            text += f" REFERENCES {constraint.table} ({', '.join(constraint.keys)})"
+        return text if constraint.enforced else f"{text} NOT ENFORCED"
 
     def column(self, name: str) -> Column | None:
         """Return the column with this name, ignoring case, or None."""

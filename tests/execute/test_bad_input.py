@@ -86,7 +86,8 @@ REFUSED = {
     "too many values": ("INSERT INTO person VALUES (1, [1, 2], 0, 5)", "column-count"),
     "a value that does not fit": ("INSERT INTO person VALUES ('x', [1, 2], 0)", "bad-value"),
     "a type that Parquet changes": ("CREATE TABLE u (a UNION(b INT))", "unstorable-type"),
-    "a primary key": ("CREATE TABLE p (a INT PRIMARY KEY)", "constraint"),
+    "a key twice": ("CREATE TABLE p (a INT PRIMARY KEY); INSERT INTO p VALUES (1), (1)", "unique-broken"),
+    "no key to reference": ("CREATE TABLE q (a INT REFERENCES person)", "constraint"),
 }
 
 

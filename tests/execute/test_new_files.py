@@ -160,7 +160,7 @@ def test_what_the_database_wrote_for_itself_is_not_loaded(table: Database, days:
     assert table.execute(load(table.path, "tables/*/*")).rowcount == 0
 
 
-@pytest.mark.parametrize("place", ["input_files.stat_file", "tables.match_columns"])
+@pytest.mark.parametrize("place", ["input_files.stat_file", "copy_from.match_columns"])
 def test_an_interrupt_ends_it_between_two_files(
     table: Database, days: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

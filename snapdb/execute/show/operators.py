@@ -135,7 +135,12 @@ def describe(plan: DescribePlan, context: ExecutionContext) -> Rows:
 
 def _table(table: Table) -> pa.RecordBatch:
     fields = [("column", _TEXT), ("type", _TEXT), ("nullable", pa.bool_()), ("default", _TEXT)]
-    return listing(fields, [(c.name, c.type, c.nullable, c.default) for c in table.columns])
+    rows: list[tuple[object, ...]] = [(c.name, c.type, c.nullable, c.default) for c in table.columns]
+    if table.constraints:
+        fields.append(("constraints", _TEXT))
+        texts = [[table.definition_of(k) for k in table.constraints if c.field in k.fields] for c in table.columns]
+        rows = [(*row, "; ".join(text) or None) for row, text in zip(rows, texts, strict=True)]
+    return listing(fields, rows)
 
 
 def _graph(graph: PropertyGraph) -> pa.RecordBatch:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from snapdb.errors import DataError, InputError, QueryError, SnapdbError, Span
 from snapdb.execute.results import Outcome, Rows
 from snapdb.execute.session import ExecutionContext
+from snapdb.execute.tables.constraints import check_constraints
 from snapdb.execute.tables.returned_rows import discard, returned, rows_of_files, rows_to_remove
 from snapdb.execute.tables.row_warnings import warn_of_rows
 from snapdb.plan.queries import BoundQuery
@@ -47,13 +48,14 @@ def insert(plan: InsertPlan, context: ExecutionContext) -> Rows:
     table = plan.table
     files = _new_files(context, plan)
     try:
+        required = check_constraints(context, table, files)
         batches = returned(context, plan.returning, rows_of_files(context, table, files))
     except BaseException:
         discard(context, *files)
         raise
     review = warn_of_rows(context, table, files)
     rows = sum(file.rows for file in files)
-    changes: list[Change] = [Append(table.id, table.columns, files)]
+    changes: list[Change] = [*required, Append(table.id, table.columns, files)]
     did, notes = f"{counted(rows, 'row')} added to {table.name}", ""
     if (new := plan.new) is not None:
         changes.append(Loaded(table.id, new.files))
@@ -128,13 +130,14 @@ def delete(plan: DeletePlan, context: ExecutionContext) -> Rows:
         yield from returned(context, plan.returning, None)
         return Outcome(f"no row of {table.name} matches; nothing was changed")
     try:
+        required = check_constraints(context, table, (), file)
         batches = returned(context, plan.returning, rows_to_remove(context, table, file))
     except BaseException:
         discard(context, file)
         raise
     did = f"{counted(file.rows, 'row')} removed from {table.name}"
     change = context.transactions.removal(table, file, plan.base)
-    outcome = context.publish([change], plan.message, did, file.rows)
+    outcome = context.publish([*required, change], plan.message, did, file.rows)
     yield from batches
     return outcome
 
@@ -155,12 +158,14 @@ def update(plan: UpdatePlan, context: ExecutionContext) -> Rows:
         finally:
             discard(context, segment)
     try:
+        required = check_constraints(context, table, [come], gone, plan.changed)
         batches = returned(context, plan.returning, rows_of_files(context, table, [come]))
     except BaseException:
         discard(context, gone, come)
         raise
     warn_of_rows(context, table, (come,), gone, plan.changed)
     changes: list[Change] = [
+        *required,
         context.transactions.removal(table, gone, plan.base),
         Append(table.id, table.columns, (come,)),
     ]

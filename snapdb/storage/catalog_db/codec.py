@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from snapdb.errors import CorruptError
-from snapdb.types import Column
+from snapdb.types import Column, Constraint
 
 _T = TypeVar("_T")
 
@@ -112,7 +112,14 @@ def encode_columns(columns: Sequence[Column]) -> str:
     >>> encode_columns([Column("a", "INTEGER", True, 1)])
     '[["a", "INTEGER", true, 1, null]]'
     """
-    return json.dumps([[c.name, c.type, c.nullable, c.field, c.default] for c in columns])
+    return json.dumps([_entry(column) for column in columns])
+
+
+def _entry(column: Column) -> list[object]:
+    """Return a column as JSON. Only columns with constraints have a sixth value, which versions before them reject."""
+    entry: list[object] = [column.name, column.type, column.nullable, column.field, column.default]
+    constraints = [[c.kind, c.name, c.fields, c.expression, c.table, c.keys, c.enforced] for c in column.constraints]
+    return [*entry, constraints] if constraints else entry
 
 
 def decode_columns(text: str) -> tuple[Column, ...]:
@@ -121,12 +128,22 @@ def decode_columns(text: str) -> tuple[Column, ...]:
     Raises:
         ValueError: The text is not from `encode_columns`, or a type is not valid. Types are inserted into SQL.
     """
-    columns = tuple(Column(*entry) for entry in json.loads(text))
+    columns = tuple(_column(*entry) for entry in json.loads(text))
     for column in columns:
         known = isinstance(column.name, str) and isinstance(column.field, int) and isinstance(column.type, str)
         if not known or not _is_type(column.type):
             raise ValueError(f"{column!r} is not a column")
     return columns
+
+
+def _column(
+    name: str, type_: str, nullable: bool, field: int, default: str | None, constraints: Sequence[Sequence[Any]] = ()
+) -> Column:
+    decoded = tuple(
+        Constraint(kind, of, tuple(fields), expression, table, tuple(keys), enforced)
+        for kind, of, fields, expression, table, keys, enforced in constraints
+    )
+    return Column(name, type_, nullable, field, default, decoded)
 
 
 def _is_type(text: str) -> bool:

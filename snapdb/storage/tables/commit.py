@@ -135,7 +135,18 @@ class Loaded(NamedTuple):
     files: tuple[LoadedFile, ...]
 
 
-Change = AddTable | Append | RemoveRows | AlterColumns | DropTable | DropNames | AssignIds | Loaded
+class Unchanged(NamedTuple):
+    """A table whose rows a constraint was checked against. There is a conflict if other commits changed them since."""
+
+    table_id: int
+    """The id of the table."""
+    base: int
+    """The version at which the rows were read."""
+    kinds: tuple[str, ...]
+    """The kinds of changes that conflict: 'append', 'delete' or 'alter'."""
+
+
+Change = AddTable | Append | RemoveRows | AlterColumns | DropTable | DropNames | AssignIds | Loaded | Unchanged
 
 
 def files_of(change: Change) -> tuple[Segment, ...]:
@@ -147,7 +158,7 @@ def files_of(change: Change) -> tuple[Segment, ...]:
             return (change.file,)
         case AssignIds():
             return () if change.file is None else (change.file,)
-        case AlterColumns() | DropTable() | DropNames() | Loaded():
+        case AlterColumns() | DropTable() | DropNames() | Loaded() | Unchanged():
             return ()
 
 
@@ -354,11 +365,13 @@ class _CommitApplier:
             case AlterColumns():
                 table = self._live(change.table_id)
                 self._require_unmoved(table, change.base, (*_ROWS, *_DEFINITION))
+                self._require_no_references(table, change.base)
                 self._set_columns(table, change.columns)
                 self._note(table, "alter", 0, 0)
             case DropTable():
                 table = self._live(change.table_id)
                 self._require_unmoved(table, change.base, (*_ROWS, *_DEFINITION))
+                self._require_no_references(table, change.base)
                 self._drop(table)
                 (name,) = self.connection.execute("SELECT name FROM tables WHERE id = ?", (table,)).fetchone()
                 _check_unused(self.connection, name)
@@ -368,12 +381,15 @@ class _CommitApplier:
                 self._assign_ids(change)
             case Loaded():
                 self._record_loaded(change)
+            case Unchanged():
+                self._require_unmoved(self._live(change.table_id), change.base, change.kinds, code="keys-moved")
 
     def _add_table(self, change: AddTable) -> None:
         """Create a table with its first rows, after dropping the table that it replaces."""
         if change.replaces is not None:
             replaced = self._live(change.replaces)
             self._require_unmoved(replaced, change.base, (*_ROWS, *_DEFINITION))
+            self._require_no_references(replaced, change.base)
             self._drop(replaced)
         check_free(self.connection, change.name)
         table = self.connection.execute(
@@ -394,6 +410,7 @@ class _CommitApplier:
         table = self._live(change.table_id)
         self._require_unmoved(table, change.base, ("append", *_DEFINITION) if change.own else _DEFINITION)
         self._require_unmoved(table, change.checked, ("delete",), code="deletes-moved")
+        self._require_no_references(table, change.base)
         shape = self._shape(table)["id"]
         self._add_file(table, "deletes", change.file, self.version, shape)
         self._note(table, "delete", 0, change.file.rows)
@@ -508,6 +525,20 @@ class _CommitApplier:
             raise _moved(
                 self.connection, table, f"expected version {base}, found {other['version']}, which {did}", code
             )
+
+    def _require_no_references(self, table: int, base: int) -> None:
+        """Check that no foreign key of another commit references the table since `base`."""
+        (name,) = self.connection.execute("SELECT name FROM tables WHERE id = ?", (table,)).fetchone()
+        rows = self.connection.execute(
+            "SELECT t.name, s.since, s.columns FROM shapes s JOIN tables t ON t.id = s.table_id "
+            "WHERE s.since > ? AND s.since < ? AND s.columns LIKE '%\"FOREIGN KEY\"%'",
+            (base, self.version),
+        )
+        for row in rows:
+            keys = (key for column in decode_columns(row["columns"]) for key in column.constraints)
+            if any(key.table is not None and key.table.lower() == name.lower() for key in keys):
+                reason = f"version {row['since']} created table {row['name']}, which references it"
+                raise _moved(self.connection, table, reason, code="keys-moved")
 
 
 def require_table(connection: sqlite3.Connection, table_id: int) -> None:
