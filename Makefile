@@ -23,7 +23,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fmt lint types contracts unit docs soak bench gpu bench-peers clean
+.PHONY: help demo test suite check fmt lint types contracts unit docs soak bench gpu bench-peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -31,7 +31,11 @@ help: ## list the targets
 demo: $(RUNTIME) ## run the whole job on generated data: load, snapshot, sample, train, compare
 	$(BIN)/snapdb demo
 
-test: check ## everything that must pass before a commit lands: tests, doctests, .slt files, the examples of the docs
+# Two jobs: the checks take one processor for minutes, and tests wait for processes and disks.
+test: $(INSTALLED) ## everything that must pass before a commit lands: tests, doctests, .slt files, the examples of the docs
+	$(MAKE) --no-print-directory --jobs 2 check suite
+
+suite: $(INSTALLED)
 	$(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder -q
 
 check: lint types contracts ## all that needs no test run

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from snapdb.execute.results import Result
     from snapdb.lineage import replay
     from snapdb.loading import Batch, BatchFolder, BatchStream, WalkBatch, read_batches
+    from snapdb.relations import Relation
     from snapdb.sql.parser import format_sql
     from snapdb.storage.catalog_db.connection import upgrade
     from snapdb.types.snapshot import Published
@@ -59,6 +60,7 @@ __all__ = [
     "ParseError",
     "Published",
     "QueryError",
+    "Relation",
     "Result",
     "SnapdbError",
     "WaitTimeout",
@@ -77,6 +79,7 @@ _LAZY = {
     "BatchStream": ".loading",
     "Database": ".database",
     "Published": ".types.snapshot",
+    "Relation": ".relations",
     "Result": ".execute.results",
     "WalkBatch": ".loading",
     "connect": ".database",

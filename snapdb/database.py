@@ -27,6 +27,8 @@ from snapdb.execute.session import DatabaseSession, ExecutionContext
 from snapdb.plan import Plan
 from snapdb.plan.plan import Rule
 from snapdb.plan.queries import Parameters
+from snapdb.plan.variables import reads_variables
+from snapdb.relations import Relation, checked_relation
 from snapdb.remote import attach, cache_dir, is_url
 from snapdb.sql import parse, parse_one
 from snapdb.sql.syntax import Statement, bytes_of
@@ -50,6 +52,7 @@ def connect(
     folders: Sequence[str | Path] | None = None,
     cache: str | Path | None = None,
     cache_size: int | str | None = None,
+    variables: bool | None = None,
 ) -> Database:
     """Open the database directory at `path`, and create it if it does not exist.
 
@@ -68,6 +71,8 @@ def connect(
             or to snapdb in the user's cache directory.
         cache_size: For a URL: the maximum size of these files in bytes, or as text such as "500GB". The least recently
             used files are removed. By default, there is no limit.
+        variables: Whether FROM can name a variable of the calling code that holds a data frame, an Arrow table or a
+            relation. Defaults to true, and to false if `folders` limits what statements can read.
 
     Returns:
         The open database. Close it, or use it as a context manager.
@@ -90,6 +95,7 @@ def connect(
         folders=absolute_paths(folders),
         cache=cache,
         cache_size=cache_size,
+        variables=variables,
     )
 
 
@@ -119,6 +125,8 @@ class Database:
 
     temporary: bool
     """Whether the database was opened without a path. If so, it is removed when it is closed."""
+    variables: bool
+    """Whether FROM can name a variable of the calling code."""
 
     def __init__(
         self,
@@ -133,6 +141,7 @@ class Database:
         memory_share: float | None = None,
         cache: str | Path | None = None,
         cache_size: int | str | None = None,
+        variables: bool | None = None,
     ) -> None:
         """Open a database. Programs call `snapdb.connect` instead.
 
@@ -149,10 +158,12 @@ class Database:
                 with several databases pass a smaller one.
             cache: See `connect`.
             cache_size: See `connect`.
+            variables: See `connect`.
         """
         if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
             raise ValueError(f"threads must be 1 or more, or None for all cores, found {threads!r}")
         self.temporary = path is None
+        self.variables = folders is None if variables is None else variables
         if isinstance(path, str) and is_url(path):
             place = cache_dir() if cache is None else Path(cache).absolute()
             own, read_only = attach(path, place, bytes_of("cache_size", cache_size)).root, True
@@ -198,6 +209,7 @@ class Database:
         return self._session.transactions.state
 
     @brief_traceback
+    @reads_variables
     def execute(self, sql: str, params: Parameters = None) -> Result:
         """Run exactly one statement.
 
@@ -219,6 +231,27 @@ class Database:
         return self.run(parse_one(sql), params)
 
     @brief_traceback
+    @reads_variables
+    def sql(self, sql: str, params: Parameters = None) -> Relation | None:
+        """Return a query as a relation, which runs when its rows are asked for. Other statements run at once.
+
+        Args:
+            sql: The text of one statement. FROM can name variables of the caller with data frames or relations.
+            params: The values of parameters: a mapping for `$name`, or a sequence for `?`.
+
+        Returns:
+            The relation of a statement that only reads, otherwise None.
+
+        Raises:
+            SnapdbError: As for `execute`.
+        """
+        if not parse_one(sql).only_reads():
+            self.execute(sql, params)
+            return None
+        return checked_relation(self, sql, params)
+
+    @brief_traceback
+    @reads_variables
     def script(self, text: str, params: Parameters = None) -> list[Result]:
         """Run several statements in order. All of them are parsed before the first one runs.
 
@@ -241,11 +274,13 @@ class Database:
         return results
 
     @brief_traceback
+    @reads_variables
     def run(self, statement: Statement, params: Parameters = None) -> Result:
         """Run a parsed statement."""
         return self._session.run(statement, params)
 
     @brief_traceback
+    @reads_variables
     def plan(self, statement: Statement, params: Parameters = None) -> Plan:
         """Return the plan of a statement without running it. An open transaction is not changed."""
         return self._session.plan(statement, params)
@@ -281,6 +316,7 @@ class Database:
         self._session.transactions.commit(message)
 
     @brief_traceback
+    @reads_variables
     def stream(
         self,
         query: str,
@@ -364,6 +400,7 @@ class Database:
         )
 
     @brief_traceback
+    @reads_variables
     def algorithm(
         self,
         name: str,
@@ -418,6 +455,7 @@ class Database:
         return call_algorithm(self._session, name, snapshot, {**given, "repeatable": repeatable, **options})
 
     @brief_traceback
+    @reads_variables
     def draw(
         self, sampler: str, batch: int = 0, seeds: int = 2, *, params: Parameters = None
     ) -> pictures.SampleDrawing:
@@ -527,6 +565,7 @@ class Database:
         return samples.replay_rows(self._session, lineage, batch, epoch)
 
     @brief_traceback
+    @reads_variables
     def infer(
         self,
         model: Any,

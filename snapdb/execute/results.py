@@ -12,7 +12,7 @@ import pyarrow as pa
 from snapdb.attribute_docs import document_attributes
 from snapdb.errors import InputError, QueryError, brief_traceback
 from snapdb.execute.rendering import is_plan, page, render
-from snapdb.sql_engine.values import empty, plain, plain_schema, python_rows
+from snapdb.sql_engine.values import empty, numpy_columns, plain, plain_schema, python_rows, sql_types
 from snapdb.types.text import block
 
 _AHEAD = 1000
@@ -96,6 +96,11 @@ class Result:
         return list(self._given.names)
 
     @property
+    def types(self) -> list[str]:
+        """The SQL types of the columns, such as 'BIGINT'. Empty for a statement that is not a query."""
+        return sql_types(self._given) if self.is_query else []
+
+    @property
     def rowcount(self) -> int:
         """The number of rows of a query, or of the rows that the statement added or removed."""
         return self.arrow().num_rows if self._outcome is None or self.is_query else self._outcome.rows
@@ -161,6 +166,14 @@ class Result:
                 "pl() needs polars, which is not installed: pip install polars", code="package-missing"
             ) from None
         return _frame("polars", self.arrow(), polars.from_arrow)
+
+    def fetchnumpy(self) -> dict[str, Any]:
+        """Return all rows as one numpy array per column, by name. Columns with NULLs are masked arrays.
+
+        Raises:
+            QueryError: numpy has no type for the values of a column.
+        """
+        return numpy_columns(self._whole())
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """Return the rows that `fetchone` and `fetchmany` have not returned yet, as tuples of Python values.

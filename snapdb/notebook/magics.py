@@ -17,6 +17,7 @@ from snapdb.errors import InputError, ParseError, QueryError, SnapdbError
 from snapdb.execute.results import Result
 from snapdb.interrupts import interruptible
 from snapdb.pictures.growth import charts_html
+from snapdb.plan.variables import caller_variables
 from snapdb.sql import parse
 from snapdb.sql.queries import marks_of, value_of
 from snapdb.sql.reference import help_text
@@ -245,7 +246,8 @@ class _SnapMagics:
     def _result(self, database: Database, statement: Statement, parameters: Mapping[str, Any]) -> Result:
         """Return the result of a statement with all its rows, so that an interrupt of the kernel stops the query."""
         with interruptible(database.interrupt) as pressed:
-            result = database.run(statement, parameters or None)
+            with caller_variables(self.shell.user_ns.get):
+                result = database.run(statement, parameters or None)
             if result.is_query:
                 table = result.arrow()
                 result.charts = charts_html(table) if _has_charts(statement) else ""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from snapdb.catalog import Catalog
 from snapdb.catalog.system_tables import SCHEMA, SYSTEM_TABLES
 from snapdb.errors import CorruptError, SnapdbError, Span
+from snapdb.plan.variables import unfit_variable
 from snapdb.sql.syntax import SqlFragment
 from snapdb.sql_engine import Names, together
 from snapdb.types.text import did_you_mean
@@ -246,6 +247,8 @@ def _unknown_table(message: str, fragment: str, catalog: Catalog, query: str) ->
         return f'"{name}" is a cache: write DESCRIBE CACHE {cache.name}'
     if (task := catalog.tasks.get(name.lower())) is not None:
         return f'"{name}" is a task: write DESCRIBE TASK {task.name}, or SHOW TASK RUNS OF {task.name}'
+    if (unfit := unfit_variable(name)) is not None:
+        return f"{message}; {unfit}"
     names = catalog.names()
     return message + (did_you_mean(name, names) or _there_are(names))
 

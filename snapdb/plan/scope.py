@@ -23,6 +23,7 @@ from snapdb.plan.fragment_checks import check_foreign
 from snapdb.plan.parameters import numbered_parameters, own_parameters
 from snapdb.plan.queries import BoundQuery, Parameters, explain_refusal, written
 from snapdb.plan.times import LAST
+from snapdb.plan.variables import named_variables, variable_source
 from snapdb.plan.views import View, names_of
 from snapdb.sql.algorithms import find_algorithms, parse_algorithm
 from snapdb.sql.lexer import Token, scan
@@ -128,6 +129,9 @@ class BindContext:
         # A table takes precedence over a source of the same name, even if it was created after the registration.
         taken = {name.lower() for name in (*views, *schemas)}
         sources = {n: _opened(n, data) for n, data in self.sources.items() if n.lower() in words - taken}
+        if free := words - taken - {name.lower() for name in sources}:
+            variables = named_variables(tokens)
+            sources |= {n: _opened(n, variable_source(data)) for n, data in variables.items() if n.lower() in free}
         if SCHEMA in words:
             tables, known = self.facts(words)
             schemas[SCHEMA] = {name: View(sql) for name, sql in tables.items()}

@@ -94,8 +94,7 @@ def python_rows(table: pa.Table) -> list[tuple[Any, ...]]:
     # The rows are built by position, because two columns may have the same name.
     if all(_is_alike(field) for field in table.schema):
         return list(zip(*map(_alike_values, table.columns), strict=True))
-    wanted = [_noted(field) if _TYPE in (field.metadata or {}) else None for field in table.schema]
-    relation = _cast(table, [None if kind is None else str(kind) for kind in wanted])
+    relation = _cast(table, _noted_types(table.schema))
     zones: list[_Change | None] = [None] * table.num_columns
     if importlib.util.find_spec("pytz") is None:
         kinds = list(relation.types)
@@ -117,6 +116,33 @@ def python_rows(table: pa.Table) -> list[tuple[Any, ...]]:
     if not any(zones):
         return rows
     return [tuple(v if zone is None else zone(v) for v, zone in zip(row, zones, strict=True)) for row in rows]
+
+
+def numpy_columns(table: pa.Table) -> dict[str, Any]:
+    """Return the columns as numpy arrays, as DuckDB's Python client does: masked arrays if there are NULLs.
+
+    Raises:
+        QueryError: numpy has no type for a column.
+    """
+    try:
+        arrays = _cast(table, _noted_types(table.schema)).fetchnumpy()
+    except duckdb.Error as error:
+        reason = str(error).splitlines()[0]
+        raise QueryError(
+            f"numpy cannot represent a column of this result ({reason}); cast it to VARCHAR", code="not-in-python"
+        ) from error
+    return {name: arrays[f"c{i}"] for i, name in enumerate(table.column_names)}
+
+
+def sql_types(schema: pa.Schema) -> list[str]:
+    """Return the names of the columns' SQL types, such as `BIGINT`."""
+    table = pa.Table.from_batches([empty(schema)])
+    return [str(kind).upper() for kind in _cast(table, _noted_types(schema)).types]
+
+
+def _noted_types(schema: pa.Schema) -> list[str | None]:
+    """Return the DuckDB type of each column that is not plain Arrow, and None for the others."""
+    return [str(_noted(field)) if _TYPE in (field.metadata or {}) else None for field in schema]
 
 
 def _is_extended(kind: pa.DataType) -> bool:

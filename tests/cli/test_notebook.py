@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import signal
@@ -268,8 +267,8 @@ def test_the_syntax_of_a_statement_is_printed(notebook: Notebook) -> None:
     assert "did you mean CREATE TAG?" in str(notebook.run("%snap \\h craete tag").error)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("polars") is not None, reason="polars is installed")
-def test_polars_is_asked_for_where_it_is_not(db: snapdb.Database) -> None:
+def test_polars_is_asked_for_where_it_is_not(db: snapdb.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "polars", None)
     with refused("package-missing"):
         db.execute("SELECT 1 AS a").pl()
 

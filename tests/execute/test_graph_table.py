@@ -33,9 +33,9 @@ from tests.support.pattern_texts import Query, disjoint, random_graph, script
 from tests.support.random_patterns import path_columns, random_query
 from tests.support.thoroughness import SOAK
 
-GROUPS = 400 if SOAK else 14
+GROUPS = 400 if SOAK else 8
 QUERIES_PER_GRAPH = 18
-TIMED_GRAPHS = 400 if SOAK else 120
+TIMED_GRAPHS = 400 if SOAK else 60
 NAMES = {2: ("s", "g"), 1: ("g", "s")}
 """Number of threads → what queries with even and odd numbers read: every query reads the snapshot and the graph."""
 

@@ -15,8 +15,9 @@ from snapdb.errors import DataError, QueryError
 from snapdb.types.algorithms import algorithm
 from tests.support.algorithm_graphs import KINDS, EdgeList, random_graph, run_method
 from tests.support.inside.algorithms import NodePairs, NodeWeights, Values, needed_bytes
+from tests.support.thoroughness import examples
 
-GRAPHS = 50
+GRAPHS = examples(50)
 DIRECTIONS = ("OUT", "IN", "BOTH")
 
 

@@ -94,7 +94,7 @@ def test_ranks_and_workers_share_an_epoch(shop: Database, walk: str) -> None:
     ranks = [prints(shop.stream(walk, rank=rank, world_size=2)) for rank in range(2)]
     assert [ranks[i % 2][i // 2] for i in range(len(whole))] == whole
     stream = shop.stream(walk, threads=1)
-    for context in ("fork", "spawn"):
+    for context in ("fork", "spawn")[: 2 if walk == FRIENDS else 1]:
         loader: Any = DataLoader(stream, batch_size=None, num_workers=2, multiprocessing_context=context)
         stream.set_epoch(0)
         assert prints(loader) == whole

@@ -67,6 +67,7 @@ class _ConnectOptions(TypedDict, total=False):
     read_only: bool
     threads: int | None
     folders: tuple[Path, ...] | None
+    variables: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,8 @@ class Settings:
     @property
     def opening(self) -> _ConnectOptions:
         """The keyword arguments for opening the database."""
-        return {"read_only": self.read_only, "threads": self.threads, "folders": self.folders or None}
+        folders = self.folders or None
+        return {"read_only": self.read_only, "threads": self.threads, "folders": folders, "variables": False}
 
 
 FORMATS = ("table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "arrow")

@@ -19,6 +19,7 @@ from snapdb.errors import CommitConflict, LockedError, QueryError, SnapdbError, 
 from snapdb.execute.maintenance import apply_retentions
 from snapdb.execute.session import DatabaseSession
 from snapdb.execute.tasks.runs import Ended, EndState, RunProgress, Stop, Watch, record
+from snapdb.plan.variables import no_variables
 from snapdb.schedule import stamp
 from snapdb.sql import parse
 from snapdb.sql.syntax import Statement
@@ -288,7 +289,8 @@ class _Body:
     def _one(self, session: DatabaseSession, statement: Statement) -> tuple[int, str]:
         """Return the number of rows that a statement added or removed, and its outcome as text."""
         self.progress.under_way, given = True, 0
-        result = session.run(statement)
+        with no_variables():
+            result = session.run(statement)
         for batch in result:  # read to the end, batch by batch
             given += batch.num_rows
         text = "; ".join(filter(None, (result.message, counted(given, "row") if result.is_query else "")))
@@ -344,7 +346,8 @@ def _holds(session: DatabaseSession, query: str) -> bool:
         QueryError: The result is not one boolean.
     """
     (statement,) = parse(query)
-    table = session.run(statement).arrow()
+    with no_variables():
+        table = session.run(statement).arrow()
     if table.num_columns != 1 or table.num_rows != 1 or table.schema.types[0] not in (pa.bool_(), pa.null()):
         types = ", ".join(map(str, table.schema.types))
         raise QueryError(

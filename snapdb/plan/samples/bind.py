@@ -26,6 +26,7 @@ from snapdb.plan.samples.seed_columns import bind_order, seed_columns
 from snapdb.plan.samples.visits import bind_visits
 from snapdb.plan.samples.walk_clauses import bind_walk
 from snapdb.plan.scope import BindContext
+from snapdb.plan.variables import no_variables
 from snapdb.sql import parse
 from snapdb.sql.lexer import Token, rewrite, scan
 from snapdb.sql.queries import Query
@@ -298,7 +299,8 @@ def _bind_create_sampler(statement: CreateSampler, context: BindContext) -> Plan
     existing = context.catalog.samplers.get(name.text.lower())
     if (there := check_own(statement, "sampler", existing)) is not None:
         return NothingPlan(there)
-    sample = bind_sample(statement.sample, context)
+    with no_variables():
+        sample = bind_sample(statement.sample, context)
     spec = sample.spec
     sampler = Sampler(
         id=0,
