@@ -52,14 +52,15 @@ def bind_returning(
     return returning
 
 
-def with_named_parameters(context: BindContext, statement: Statement, items: SqlFragment | None) -> BindContext:
-    """Return a context with positional parameters as named ones if RETURNING has parameters.
+def with_named_parameters(context: BindContext, statement: Statement, *later: SqlFragment | None) -> BindContext:
+    """Return a context with positional parameters as named ones if one of the later fragments has parameters.
 
-    RETURNING is a query of its own, and a query needs all of the positional parameters of a statement.
+    RETURNING and DO UPDATE are queries of their own, and a query needs all of the positional parameters of a statement.
     """
-    if items is None or context.parameters is None or isinstance(context.parameters, Mapping):
+    if context.parameters is None or isinstance(context.parameters, Mapping):
         return context
-    if not any(token.kind == "parameter" for token in scan(items.text)):
+    texts = [fragment.text for fragment in later if fragment is not None]
+    if not any(token.kind == "parameter" for text in texts for token in scan(text)):
         return context
     values, places = numbered_parameters(scan(statement.text), statement.span.start, context.parameters)
     return replace(context, parameters=values, places=places)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from snapdb.errors import BindError, SnapdbError, Span
+from snapdb.plan.conflicts import Conflict, bind_conflict
 from snapdb.plan.constraints import check_unconstrained, check_unreferenced, constrain
 from snapdb.plan.fragment_checks import check_repeatable
 from snapdb.plan.input_files import NewFiles, copyable
@@ -88,12 +89,15 @@ class InsertPlan(Plan):
     """The files that COPY with NEW FILES ONLY reads and records as loaded, or None for other statements."""
     returning: Returning | None = None
     """The list that the statement returns, or None without RETURNING."""
+    conflict: Conflict | None = None
+    """What happens to rows whose key exists, or None to refuse them."""
 
     def source(self) -> BoundQuery | None:
         return None if self.copies else self.query
 
     def describe(self) -> PlanNode:
-        detail = f"into {self.table.name} ({', '.join(self.supplied)}){describe_returning(self.returning)}"
+        detail = f"into {self.table.name} ({', '.join(self.supplied)})"
+        detail += _describe_conflict(self.conflict) + describe_returning(self.returning)
         if self.new is None:
             return PlanNode("Insert", detail, (_describe_source(self.query, self.copies),))
         files = PlanNode("CopyFiles" if self.copies else "ReadFiles", f"new ones: {', '.join(self.new.names)}")
@@ -167,6 +171,13 @@ def _describe_source(query: BoundQuery, copies: tuple[str, ...]) -> PlanNode:
     return PlanNode("CopyFiles", ", ".join(copies)) if copies else describe_query(query)
 
 
+def _describe_conflict(conflict: Conflict | None) -> str:
+    if conflict is None:
+        return ""
+    keys = " or ".join(f"({', '.join(key)})" for key in conflict.keys)
+    return f", on conflict of {keys} {'do nothing' if conflict.values is None else 'update'}"
+
+
 def _describe_search(find: BoundQuery) -> PlanNode:
     parts = (find.text[piece.start : piece.stop].split() for piece in find.pieces)
     return PlanNode("Find", ", ".join(" ".join(part) for part in parts if part) or "every row")
@@ -206,9 +217,11 @@ def _bind_create_table(statement: CreateTable, context: BindContext) -> Plan:
 
 def _bind_insert(statement: Insert, context: BindContext) -> Plan:
     """Bind a query whose columns match those of the table, or the listed ones."""
-    context = with_named_parameters(context, statement, statement.returning)
+    clause, name = statement.conflict, str(statement.alias or statement.table)
+    later = [] if clause is None else [*(value for _, value in clause.assignments), clause.where]
+    context = with_named_parameters(context, statement, statement.returning, *later)
     table = find_named(context.catalog.table, statement.table)
-    returning = bind_returning(context, statement.returning, table, table.name)
+    returning = bind_returning(context, statement.returning, table, name)
     if statement.by_name and statement.columns:
         raise BindError(
             "BY NAME matches the columns of the query by their names; leave out the list of columns",
@@ -217,7 +230,10 @@ def _bind_insert(statement: Insert, context: BindContext) -> Plan:
         )
     supplied = named_columns(table, statement.columns)
     if statement.query is None:
-        return _default_row(statement, table, returning)
+        plan = _default_row(statement, table, returning)
+        if clause is None:
+            return plan
+        return replace(plan, conflict=bind_conflict(context, clause, table, name, plan.supplied, statement.span))
     query = context.bind_query(statement.query, replacements=_defaults(statement.query, table, supplied))
     if statement.ctes is not None:
         query = compose(statement.query.span, *_with(context, statement), "FROM (", query, "\n)")
@@ -241,7 +257,10 @@ def _bind_insert(statement: Insert, context: BindContext) -> Plan:
             span=statement.query.span,
             code="column-count",
         )
-    return InsertPlan(table, supplied, query, statement.message, copies, returning=returning)
+    conflict = None
+    if clause is not None:
+        conflict, copies = bind_conflict(context, clause, table, name, supplied, statement.span), ()
+    return InsertPlan(table, supplied, query, statement.message, copies, returning=returning, conflict=conflict)
 
 
 def _default_row(statement: Insert, table: Table, returning: Returning | None) -> InsertPlan:

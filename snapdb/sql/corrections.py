@@ -302,7 +302,7 @@ def _written(mistake: Mistake) -> str:
     """Correct INSERT, UPDATE and DELETE with a missing word."""
     text = mistake.text()
     match mistake.tokens[0].word, mistake.word():
-        case ("INSERT", word) if mistake.only("INTO") and word:
+        case ("INSERT", word) if mistake.only("INTO", "OR") and word:
             return f"INSERT INTO {text}"
         case ("DELETE", "*") if mistake.only("FROM"):
             return f"DELETE {mistake.text(1)} {mistake.text(2)}"

@@ -1,6 +1,6 @@
 """The tokens of statements that write tables: the SQL fragments in them, and errors for unsupported forms."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 from snapdb.errors import ParseError, Span
 from snapdb.sql.lexer import READS, Finder, Pairs, Run, Token, partners, says, top_level
@@ -34,7 +34,7 @@ def check_tables(tokens: Sequence[Token]) -> None:
     if verb == "ALTER":
         _refuse_alter(tokens, tuple(top_level(tokens, partners(tokens))))
     elif verb == "INSERT":
-        _refuse_insert(tokens, tuple(top_level(tokens, partners(tokens))))
+        _refuse_insert(tokens)
     elif verb == "UPDATE":
         _refuse_update(tokens, tuple(top_level(tokens, partners(tokens))))
 
@@ -54,22 +54,19 @@ def _table_index(tokens: Sequence[Token]) -> int:
         return 4
     if tokens[0].word == "TRUNCATE":
         return 2 if says(tokens, 1, "TABLE") else 1
+    if says(tokens, 0, "INSERT", "OR"):
+        return 4
     return 2 if tokens[0].word in {"ALTER", "DELETE", "INSERT"} else 1
 
 
-def _refuse_insert(tokens: Sequence[Token], top: Sequence[int]) -> None:
-    if says(tokens, 1, "OR"):
-        raise unsupported("INSERT OR …", "tables have no unique keys", "write INSERT INTO", tokens[1].span)
-    if says(tokens, 3, "BY") and len(tokens) > 4 and tokens[4].word not in ("NAME", "POSITION"):
-        found = tokens[4]
-        raise ParseError(
-            f"expected NAME or POSITION after BY, found {found.text[:40]}", span=found.span, code="unexpected-word"
-        )
-    for index in top:
-        if says(tokens, index, "ON", "CONFLICT") and _conflict_action(tokens, index + 2):
-            way = "use UPDATE, and INSERT … SELECT … WHERE NOT EXISTS (…), or ON DUPLICATE KEY in the property graph"
-            span = Span(tokens[index].span.start, tokens[index + 1].span.stop)
-            raise unsupported("ON CONFLICT", "tables have no unique keys", way, span)
+def _refuse_insert(tokens: Sequence[Token]) -> None:
+    """Raise ParseError for a word after BY other than NAME and POSITION, or after OR other than REPLACE and IGNORE."""
+    table = _table_index(tokens)
+    for index, word, known in ((1, "OR", ("REPLACE", "IGNORE")), (table + 1, "BY", ("NAME", "POSITION"))):
+        if says(tokens, index, word) and index + 1 < len(tokens) and tokens[index + 1].word not in known:
+            found = tokens[index + 1]
+            message = f"expected {' or '.join(known)} after {word}, found {found.text[:40]}"
+            raise ParseError(message, span=found.span, code="unexpected-word")
 
 
 def _refuse_update(tokens: Sequence[Token], top: Sequence[int]) -> None:
@@ -78,7 +75,7 @@ def _refuse_update(tokens: Sequence[Token], top: Sequence[int]) -> None:
     for index in top:
         word, before = tokens[index].word, tokens[index - 1].word
         # FROM can also be part of a value, as in IS DISTINCT FROM, and a column can be named where.
-        if started and word in {"FROM", "WHERE"} and before not in {".", "DISTINCT", ","}:
+        if started and word in {"FROM", "RETURNING", "WHERE"} and before not in {".", "DISTINCT", ","}:
             return
         if index < 3 or before not in ({","} if started else {"SET"}):
             continue
@@ -119,11 +116,6 @@ def _refuse_alter_column(tokens: Sequence[Token], action: int) -> None:
     raise unsupported(f"ALTER COLUMN … {what}", reason, way, tokens[action].span)
 
 
-def _conflict_action(tokens: Sequence[Token], after: int) -> bool:
-    """Return whether ON CONFLICT is the clause rather than a join on a column with that name."""
-    return after < len(tokens) and tokens[after].word in {"DO", "ON", "("}
-
-
 def table_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     """Yield the fragments of a statement: queries, conditions, values, and lists of columns to return."""
     first = 0
@@ -150,12 +142,27 @@ def _created_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 
 def _inserted_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     """Yield the query after the table name and its optional list of columns."""
-    first = 5 if says(tokens, 3, "BY", "NAME") or says(tokens, 3, "BY", "POSITION") else 3
+    first = _table_index(tokens) + 1
+    first += 2 * says(tokens, first, "AS")
+    first += 2 * (says(tokens, first, "BY", "NAME") or says(tokens, first, "BY", "POSITION"))
     if first in pairs and _names_columns(tokens[first + 1 : pairs[first]]):
         first = pairs[first] + 1
-    stop = _boundary(tokens, pairs, first, "RETURNING")
-    yield Run("QUERY", first, stop)
-    yield from _returned(tokens, stop)
+    returning = _boundary(tokens, pairs, first, "RETURNING")
+    conflict = next((i for i in top_level(tokens[:returning], pairs, first) if _starts_conflict(tokens, i)), returning)
+    yield Run("QUERY", first, conflict)
+    columns = conflict + 2  # ON CONFLICT (columns) DO UPDATE SET
+    action = pairs[columns] + 1 if columns in pairs else columns
+    if conflict < returning and says(tokens, action, "DO", "UPDATE", "SET"):
+        stop = yield from _assigned(tokens, pairs, action + 2, "WHERE", "RETURNING")
+        yield from _sources_and_condition(tokens, pairs, stop, "FROM")
+    else:
+        yield from _returned(tokens, returning)
+
+
+def _starts_conflict(tokens: Sequence[Token], index: int) -> bool:
+    """Return whether ON CONFLICT at an index is the clause rather than a join on a column with that name."""
+    after = index + 2
+    return says(tokens, index, "ON", "CONFLICT") and after < len(tokens) and tokens[after].word in {"DO", "ON", "("}
 
 
 def _returned(tokens: Sequence[Token], at: int) -> Iterator[Run]:
@@ -184,15 +191,21 @@ def _updated_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     named = 4 if says(tokens, 2, "AS") else 2 if says(tokens, 2, "SET") else 3
     if not says(tokens, named, "SET"):
         return
-    stop = named
-    while stop == named or says(tokens, stop, ","):
+    stop = yield from _assigned(tokens, pairs, named, "FROM", "WHERE", "RETURNING")
+    yield from _sources_and_condition(tokens, pairs, stop, "FROM")
+
+
+def _assigned(tokens: Sequence[Token], pairs: Pairs, start: int, *ends: str) -> Generator[Run, None, int]:
+    """Yield the value of each assignment after SET, which is at `start`. Returns the index after the last one."""
+    stop = start
+    while stop == start or says(tokens, stop, ","):
         equals = pairs.get(stop + 1, stop + 1) + 1
         has_value = says(tokens, equals, "=")  # without a value, the grammar reports the error
         first = equals + 1 if has_value else stop + 1
-        stop = _boundary(tokens, pairs, first, ",", "FROM", "WHERE", "RETURNING")
+        stop = _boundary(tokens, pairs, first, ",", *ends)
         if has_value:
             yield Run("EXPRESSION", first, stop)
-    yield from _sources_and_condition(tokens, pairs, stop, "FROM")
+    return stop
 
 
 def _sources_and_condition(tokens: Sequence[Token], pairs: Pairs, first: int, keyword: str) -> Iterator[Run]:

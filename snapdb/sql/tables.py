@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 from snapdb.errors import ParseError, Span
 from snapdb.sql.lexer import partners, scan, top_level
@@ -60,28 +61,61 @@ class CreateTable(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class OnConflict:
+    """ON CONFLICT [(key)] DO NOTHING | DO UPDATE SET … [WHERE condition], or INSERT OR REPLACE | IGNORE."""
+
+    columns: ColumnList
+    """The columns of a key, or none for any key."""
+    assignments: tuple[tuple[Name, SqlFragment], ...]
+    """The assignments of DO UPDATE, or none for DO NOTHING and OR REPLACE."""
+    where: SqlFragment | None
+    word: Literal["REPLACE", "IGNORE"] | None = None
+    """The word after INSERT OR."""
+
+    def to_sql(self) -> str:
+        """Return the clause after the rows, or '' for INSERT OR."""
+        if self.word is not None:
+            return ""
+        values = ", ".join(f"{print_name(column)} = {value.text}" for column, value in self.assignments)
+        return join_clauses(
+            "ON CONFLICT",
+            bool(self.columns) and print_columns(self.columns),
+            f"DO UPDATE SET {values}" if values else "DO NOTHING",
+            print_fragment("WHERE", self.where),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Insert(Statement):
-    """[WITH …] INSERT INTO name [BY NAME] [(columns)] (query | DEFAULT VALUES) [RETURNING …] [MESSAGE '…']."""
+    """[WITH …] INSERT [OR …] INTO name … (query | DEFAULT VALUES) [ON CONFLICT …] [RETURNING …] [MESSAGE '…']."""
 
     ctes: SqlFragment | None
     """The text after WITH: common table expressions, which the query can read."""
     table: Name
+    alias: Name | None
     by_name: bool
     columns: ColumnList
     query: SqlFragment | None
     """A query or VALUES, or None for DEFAULT VALUES."""
+    conflict: OnConflict | None
+    """The action for rows whose key exists, or None to refuse them."""
     returning: SqlFragment | None
     """The select list after RETURNING."""
     message: str | None
 
     def to_sql(self) -> str:
         table = join_clauses(
-            print_name(self.table), self.by_name and "BY NAME", bool(self.columns) and print_columns(self.columns)
+            print_name(self.table),
+            print_named("AS", self.alias),
+            self.by_name and "BY NAME",
+            bool(self.columns) and print_columns(self.columns),
         )
+        word = f"OR {self.conflict.word} " if self.conflict is not None and self.conflict.word is not None else ""
         return print_statement(
             print_fragment("WITH", self.ctes),
-            f"INSERT INTO {table}",
+            f"INSERT {word}INTO {table}",
             "DEFAULT VALUES" if self.query is None else self.query.text,
+            (self.conflict is not None and self.conflict.to_sql()) or None,
             print_fragment("RETURNING", self.returning),
             print_message(self.message),
         )
@@ -214,12 +248,34 @@ def _insert(tree: Tree, place: Place) -> Insert:
         *place,
         ctes=part(tree, "with"),
         table=name(leaves(tree)[0]),
+        alias=None if (named := first_tree(tree, "named")) is None else name(leaves(named)[0]),
         by_name=_is_by_name(tree),
         columns=columns(first_tree(tree, "columns")),
         query=part(tree, "query"),
+        conflict=_conflict(tree),
         returning=part(tree, "returning"),
         message=message(tree),
     )
+
+
+def _conflict(tree: Tree) -> OnConflict | None:
+    """Return ON CONFLICT, or INSERT OR REPLACE or IGNORE, which exclude each other."""
+    clause = first_tree(tree, "conflict")
+    word: Literal["REPLACE", "IGNORE"] | None = (
+        "REPLACE" if has(tree, "replace") else "IGNORE" if has(tree, "ignore") else None
+    )
+    if clause is None:
+        return None if word is None else OnConflict((), (), None, word)
+    if word is not None:
+        raise ParseError(
+            f"INSERT OR {word} already says what to do with an existing key; leave out ON CONFLICT",
+            span=span_of(clause),
+            code="duplicate-clause",
+        )
+    update = first_tree(clause, "do_update")
+    assigned = [] if update is None else [pair for item in trees(update, "assignment") for pair in _assignments(item)]
+    where = None if update is None else part(update, "condition")
+    return OnConflict(columns(first_tree(clause, "columns")), tuple(assigned), where)
 
 
 def _is_by_name(tree: Tree) -> bool:

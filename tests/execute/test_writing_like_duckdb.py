@@ -76,3 +76,33 @@ def test_a_result_has_rows_and_a_message() -> None:
         assert result.message == "version 2: 2 rows added to t"
         db.execute("DELETE FROM t RETURNING a").close()  # rows that are not read
         assert db.execute("SELECT count(*) FROM t").fetchone() == (0,)
+
+
+KEYED = "CREATE TABLE t (a INTEGER PRIMARY KEY, b INTEGER DEFAULT 5, s VARCHAR, u INTEGER UNIQUE)"
+keyed_rows = st.lists(
+    st.tuples(st.integers(1, 4), st.sampled_from(["DEFAULT", "NULL", "1"]), st.integers(1, 6)), min_size=1, max_size=3
+).map(lambda many: "VALUES " + ", ".join(f"({a}, {b}, 'v', {u})" for a, b, u in many))
+actions = st.sampled_from(
+    [
+        "ON CONFLICT (a) DO NOTHING",
+        "ON CONFLICT (a) DO UPDATE SET b = excluded.b, s = t.s || excluded.s",
+        "ON CONFLICT (u) DO UPDATE SET b = b + 1 WHERE excluded.a > 2",
+        "ON CONFLICT (a) DO UPDATE SET u = excluded.u",
+    ]
+)
+
+
+@settings(max_examples=12, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.tuples(keyed_rows, actions), min_size=2, max_size=6))
+def test_conflicts_are_resolved_as_in_duckdb(many: list[tuple[str, str]]) -> None:
+    peer = duckdb.connect()
+    peer.execute(KEYED)
+    with snapdb.connect() as db:
+        db.execute(KEYED)
+        for listed, action in many:
+            text = f"INSERT INTO t {listed} {action} RETURNING a, b, s, u"
+            ours = outcome(lambda text: db.execute(text).fetchall(), snapdb.SnapdbError, text)
+            theirs = outcome(lambda text: peer.execute(text).fetchall(), duckdb.Error, text)
+            assert ours == theirs, text
+            read = "SELECT * FROM t ORDER BY ALL"
+            assert db.execute(read).fetchall() == peer.execute(read).fetchall(), text

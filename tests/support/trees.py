@@ -57,6 +57,7 @@ from tests.support.inside.sql import (
     MethodClause,
     Name,
     NegativesClause,
+    OnConflict,
     PropertiesClause,
     Publish,
     Query,
@@ -219,13 +220,22 @@ create_table = st.one_of(
     _tree(CreateTable, name=names, definition=_island(COLUMNS), query=st.none(), message=messages),
     _tree(CreateTable, name=names, definition=st.none(), query=_island(QUERIES), message=messages),
 )
+assigned = _some(st.tuples(names, _island(EXPRESSIONS)))
+conflicts = st.one_of(
+    st.none(),
+    st.builds(OnConflict, any_columns, assigned, _maybe(_island(CONDITIONS))),
+    st.builds(OnConflict, any_columns, st.just(()), st.none()),
+    st.builds(OnConflict, st.just(()), st.just(()), st.none(), st.sampled_from(["REPLACE", "IGNORE"])),
+)
 insert = _tree(
     Insert,
     ctes=_maybe(_island(CTES)),
     table=names,
+    alias=_maybe(names),
     by_name=st.booleans(),
     columns=any_columns,
     query=_maybe(_island(QUERIES)),
+    conflict=conflicts,
     returning=_maybe(_island(RETURNED)),
     message=messages,
 )

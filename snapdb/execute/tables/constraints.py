@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from snapdb.errors import DataError
 from snapdb.execute.session import ExecutionContext
@@ -135,7 +136,7 @@ class _Check:
                 f"WITH fresh AS MATERIALIZED ({fresh}) {self._stored(self._table, names, fresh, own=True)} LIMIT 1"
             )
         if rows:
-            way = "leave the row out, or UPDATE the existing one"
+            way = "leave it out, or write INSERT … ON CONFLICT"
             raise DataError(
                 f'duplicate key "{_text(names, rows[0])}" violates {constraint.kind} constraint {constraint.name} of '
                 f"{self._table.name}; {way}",
@@ -175,39 +176,61 @@ class _Check:
             )
 
     def _fresh(self, rows: str | None, names: Sequence[str]) -> str:
-        """Return a SELECT of the keys k0, k1, … of rows, without keys that contain NULL."""
-        present = " AND ".join(f"{quote(name)} IS NOT NULL" for name in names)
-        keys = ", ".join(f"{quote(name)} AS k{i}" for i, name in enumerate(names))
-        return f"SELECT {keys} FROM ({rows}) WHERE {present}"
+        return select_keys(str(rows), names)
 
     def _stored(self, table: Table, names: Sequence[str], fresh: str, *, own: bool) -> str:
-        """Return a SELECT of the keys in `fresh` that a table has.
+        """Return a SELECT of the keys in `fresh` that a table has, with or without the rows that are removed."""
+        removed = self._gone if own else ()
+        return stored_keys(self._session, table, names, fresh, removed, self._root, _columns(names))
 
-        Args:
-            table: The table.
-            names: Its columns of the key.
-            fresh: A SELECT of the keys in `fresh`.
-            own: Whether to exclude the rows that the statement removes.
-        """
-        # The join comes first, because it skips row groups. Its few rows are then compared with the deleted ones.
-        rows = table_rows(replace(table, deletes=()), self._root, row_ids=True)
-        keys = ", ".join(f"{quote(name)} AS k{i}" for i, name in enumerate(names))
-        known = f"SELECT {keys}, {_ID} FROM ({rows}){self._range(table, names, fresh)}"
-        joined = f"SELECT fresh.*, known.{_ID} FROM ({known}) AS known JOIN fresh USING"
-        deletes = [*table.deletes, *(self._gone if own else [])]
-        live = f" WHERE {_ID} NOT IN ({deleted_rows(deletes, self._root)})" if deletes else ""
-        return f"SELECT {_columns(names)} FROM ({joined} ({_columns(names)})){live}"
 
-    def _range(self, table: Table, names: Sequence[str], fresh: str) -> str:
-        """Return a WHERE clause with the least and greatest key, for which the scan skips row groups."""
-        column = table.column(names[0])
-        if column is None or not is_plain(column.type) or not _ORDERED.match(column.type):
-            return ""
-        low, high = self._session.rows(f"SELECT CAST(min(k0) AS VARCHAR), CAST(max(k0) AS VARCHAR) FROM ({fresh})")[0]
-        if low is None:
-            return ""
-        first, last = (f"CAST({text_literal(value)} AS {column.type})" for value in (low, high))
-        return f" WHERE {quote(column.name)} BETWEEN {first} AND {last}"
+def select_keys(rows: str, names: Sequence[str], more: str = "") -> str:
+    """Return a SELECT of the keys k0, k1, … of rows, without keys that contain NULL, and of further columns."""
+    present = " AND ".join(f"{quote(name)} IS NOT NULL" for name in names)
+    keys = ", ".join([*(f"{quote(name)} AS k{i}" for i, name in enumerate(names)), *([more] if more else [])])
+    return f"SELECT {keys} FROM ({rows}) WHERE {present}"
+
+
+def stored_keys(
+    session: SqlSession,
+    table: Table,
+    names: Sequence[str],
+    fresh: str,
+    removed: Sequence[Segment],
+    root: Path,
+    selected: str,
+) -> str:
+    """Return a SELECT of the keys in the common table expression `fresh` that a table has.
+
+    Args:
+        session: The session in which the range of the new keys is read.
+        table: The table.
+        names: Its columns of the key.
+        fresh: The SELECT of `fresh`, with columns k0, k1, ….
+        removed: Files of row ids that are excluded.
+        root: The database directory.
+        selected: The select list over the columns of `fresh` and the row id of the stored row.
+    """
+    # The join comes first, because it skips row groups. Its few rows are then compared with the deleted ones.
+    rows = table_rows(replace(table, deletes=()), root, row_ids=True)
+    keys = ", ".join(f"{quote(name)} AS k{i}" for i, name in enumerate(names))
+    known = f"SELECT {keys}, {_ID} FROM ({rows}){_range(session, table, names, fresh)}"
+    joined = f"SELECT fresh.*, known.{_ID} FROM ({known}) AS known JOIN fresh USING"
+    deletes = [*table.deletes, *removed]
+    live = f" WHERE {_ID} NOT IN ({deleted_rows(deletes, root)})" if deletes else ""
+    return f"SELECT {selected} FROM ({joined} ({_columns(names)})){live}"
+
+
+def _range(session: SqlSession, table: Table, names: Sequence[str], fresh: str) -> str:
+    """Return a WHERE clause with the least and greatest key, for which the scan skips row groups."""
+    column = table.column(names[0])
+    if column is None or not is_plain(column.type) or not _ORDERED.match(column.type):
+        return ""
+    low, high = session.rows(f"SELECT CAST(min(k0) AS VARCHAR), CAST(max(k0) AS VARCHAR) FROM ({fresh})")[0]
+    if low is None:
+        return ""
+    first, last = (f"CAST({text_literal(value)} AS {column.type})" for value in (low, high))
+    return f" WHERE {quote(column.name)} BETWEEN {first} AND {last}"
 
 
 def _rows_by_id(context: ExecutionContext, table: Table, removed: Sequence[Segment]) -> str:

@@ -2,18 +2,20 @@
 
 from collections.abc import Sequence
 
-from snapdb.errors import DataError, InputError, QueryError, SnapdbError, Span
+from snapdb.errors import InputError, QueryError, SnapdbError, Span
 from snapdb.execute.results import Outcome, Rows
 from snapdb.execute.session import ExecutionContext
+from snapdb.execute.tables.conflicts import Resolved, resolve_conflicts
 from snapdb.execute.tables.constraints import check_constraints
 from snapdb.execute.tables.returned_rows import discard, returned, rows_of_files, rows_to_remove
 from snapdb.execute.tables.row_warnings import warn_of_rows
+from snapdb.execute.tables.splitting import split_rows
 from snapdb.plan.queries import BoundQuery
 from snapdb.plan.tables import AlterPlan, CreateTablePlan, DeletePlan, InsertPlan, UpdatePlan
-from snapdb.sql_engine import ROW_ID, SqlSession, parquet_files, quote, quote_all
-from snapdb.storage.tables.commit import AddTable, AlterColumns, Append, Change, Loaded
+from snapdb.sql_engine import ROW_ID, quote
+from snapdb.storage.tables.commit import AddTable, AlterColumns, Append, Change, Loaded, Unchanged
 from snapdb.storage.tables.segments import copy_segment, write_query, write_segment
-from snapdb.types import Segment, Table
+from snapdb.types import Segment
 from snapdb.types.text import counted
 
 _ID = quote(ROW_ID)
@@ -46,20 +48,35 @@ def _no_rows(plan: CreateTablePlan) -> BoundQuery:
 def insert(plan: InsertPlan, context: ExecutionContext) -> Rows:
     """Run INSERT or COPY … FROM: write the new rows as segments, and publish them with ids for their keys."""
     table = plan.table
-    files = _new_files(context, plan)
+    files, resolved = _new_files(context, plan), Resolved(None, None, None)
+    if plan.conflict is not None:
+        resolved = resolve_conflicts(context, table, plan.conflict, files[0])
+        files = resolved.files
+    gone = [] if resolved.removed is None else [resolved.removed]
     try:
-        required = check_constraints(context, table, files)
-        batches = returned(context, plan.returning, rows_of_files(context, table, files))
+        required = check_constraints(context, table, files, resolved.removed)
+        rows_written = rows_of_files(context, table, files) if files else None
+        batches = returned(context, plan.returning, rows_written)
     except BaseException:
-        discard(context, *files)
+        discard(context, *files, *gone)
         raise
-    review = warn_of_rows(context, table, files)
+    review = warn_of_rows(context, table, files, resolved.removed)
     rows = sum(file.rows for file in files)
     changes: list[Change] = [*required, Append(table.id, table.columns, files)]
     did, notes = f"{counted(rows, 'row')} added to {table.name}", ""
-    if (new := plan.new) is not None:
-        changes.append(Loaded(table.id, new.files))
-        did, notes = f"{counted(len(new.files), 'file')}, {did}", new.notes()
+    if plan.conflict is not None:
+        if not files:
+            yield from batches
+            return Outcome(f"every key exists in {table.name}; nothing was changed")
+        base = context.catalog.version
+        changes.insert(0, Unchanged(table.id, base, ("append",)))
+        if resolved.removed is not None:
+            changes.insert(0, context.transactions.removal(table, resolved.removed, base))
+            new = 0 if resolved.inserted is None else resolved.inserted.rows
+            did = f"{counted(new, 'row')} added to {table.name}, {counted(rows - new, 'row')} updated"
+    if (new_files := plan.new) is not None:
+        changes.append(Loaded(table.id, new_files.files))
+        did, notes = f"{counted(len(new_files.files), 'file')}, {did}", new_files.notes()
     outcome = context.publish(changes, plan.message, did, rows, review)
     yield from batches
     return outcome._replace(message=outcome.message + notes)
@@ -154,7 +171,7 @@ def update(plan: UpdatePlan, context: ExecutionContext) -> Rows:
             if segment.rows == 0:
                 yield from returned(context, plan.returning, None)
                 return Outcome(f"no row of {table.name} matches; nothing was changed")
-            gone, come = _split(context, session, table, segment)
+            gone, come = split_rows(context, session, table, segment)
         finally:
             discard(context, segment)
     try:
@@ -172,26 +189,6 @@ def update(plan: UpdatePlan, context: ExecutionContext) -> Rows:
     outcome = context.publish(changes, plan.message, f"{counted(come.rows, 'row')} of {table.name} updated", come.rows)
     yield from batches
     return outcome
-
-
-def _split(context: ExecutionContext, session: SqlSession, table: Table, segment: Segment) -> tuple[Segment, Segment]:
-    """Return the ids of the rows to remove, and their replacements in the same order."""
-    source = parquet_files([segment], context.store.db_dir.path)
-    (distinct,) = session.rows(f"SELECT count(DISTINCT {_ID}) FROM {source}")[0]
-    if distinct != segment.rows:
-        raise DataError(
-            f"{segment.rows:,} new values for {counted(distinct, 'row')} of {table.name}: at most one row of "
-            "FROM can match each row; make the rows of FROM distinct, or aggregate them",
-            code="ambiguous-update",
-        )
-    columns = quote_all(c.name for c in table.columns)
-    gone = write_query(context.store.db_dir, session, table.folder, ("", f"SELECT {_ID} AS row_id FROM {source}", ""))
-    try:
-        rows = f"SELECT {columns} FROM {source} ORDER BY {_ID}"
-        return gone, write_segment(context.store.db_dir, session, table.folder, table.columns, rows)
-    except BaseException:
-        context.store.disk.remove(context.store.db_dir.path / gone.path)
-        raise
 
 
 def alter_table(plan: AlterPlan, context: ExecutionContext) -> Rows:

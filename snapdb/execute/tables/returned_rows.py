@@ -22,12 +22,14 @@ def returned(context: ExecutionContext, returning: Returning | None, rows: str |
         return list(session.exact_reader(query.text, query.parameters))
 
 
-def rows_of_files(context: ExecutionContext, table: Table, files: Sequence[Segment]) -> str:
-    """Return a SELECT of the rows of new files, with the columns of their table."""
+def rows_of_files(context: ExecutionContext, table: Table, files: Sequence[Segment], *, row_ids: bool = False) -> str:
+    """Return a SELECT of the rows of new files, with the columns of their table, and optionally their positions."""
     segments = tuple(replace(file, columns=table.columns) for file in files)
     total = sum(file.rows for file in files)
     return table_rows(
-        replace(table, segments=segments, deletes=(), rows=total, next_row=total), context.store.db_dir.path
+        replace(table, segments=segments, deletes=(), rows=total, next_row=total),
+        context.store.db_dir.path,
+        row_ids=row_ids,
     )
 
 
