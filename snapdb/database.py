@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ from snapdb.execute import samples
 from snapdb.execute.algorithms import call_algorithm
 from snapdb.execute.results import Result
 from snapdb.execute.session import DatabaseSession, ExecutionContext
+from snapdb.on_first_use import module_on_first_use
 from snapdb.plan import Plan
 from snapdb.plan.plan import Rule
 from snapdb.plan.queries import Parameters
@@ -39,7 +40,11 @@ from snapdb.types import IdType, Published
 
 if TYPE_CHECKING:
     from snapdb.graph import OpenSnapshot
+    from snapdb.interchange import importing
+    from snapdb.interchange.importing import ImportedGraph, ImportOptions
     from snapdb.loading.stream import Given
+else:
+    importing = module_on_first_use("snapdb.interchange.importing")
 
 
 @brief_traceback
@@ -146,19 +151,12 @@ class Database:
         """Open a database. Programs call `snapdb.connect` instead.
 
         Args:
-            path: See `connect`.
-            read_only: See `connect`.
-            verify: See `connect`.
-            threads: See `connect`.
-            folders: See `connect`. The paths must be absolute.
+            path: See `connect`, also for the other arguments that are not listed. The folders must be absolute.
             rules: The optimizer rules, or None for all of them. Omitting rules makes statements slower, but does not
                 change results.
             disk: The object that performs all file operations. Tests pass one that fails.
             memory_share: The share of the usable memory for queries, between 0 and 1, or None for the default. Programs
                 with several databases pass a smaller one.
-            cache: See `connect`.
-            cache_size: See `connect`.
-            variables: See `connect`.
         """
         if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
             raise ValueError(f"threads must be 1 or more, or None for all cores, found {threads!r}")
@@ -436,20 +434,6 @@ class Database:
             BindError: The algorithm, snapshot, an edge type or an option does not exist, or a value is not valid.
             DataError: A vertex is not in the snapshot, or a weight is not valid.
             InputError: The arrays would need too much memory.
-
-        Examples:
-            >>> import snapdb
-            >>> db = snapdb.connect()
-            >>> results = db.script('''
-            ...     CREATE TABLE person AS SELECT range AS id FROM range(4);
-            ...     CREATE TABLE knows AS FROM (VALUES (0, 1), (1, 2)) t(a, b);
-            ...     CREATE PROPERTY GRAPH g VERTEX TABLES (person KEY (id))
-            ...       EDGE TABLES (knows SOURCE KEY (a) REFERENCES person DESTINATION KEY (b) REFERENCES person);
-            ...     CREATE SNAPSHOT now OF g;
-            ... ''')
-            >>> db.algorithm("hops", "now", seeds=[1], direction="both").fetchall()
-            [(0, 1), (1, 0), (2, 1), (3, None)]
-            >>> db.close()
         """
         given = {"edges": edges, "direction": direction, "weight": weight, "seeds": seeds, "pairs": pairs}
         return call_algorithm(self._session, name, snapshot, {**given, "repeatable": repeatable, **options})
@@ -652,6 +636,29 @@ class Database:
         if kind := self._session.catalog().kind_of(name):
             raise BindError(f'{kind} "{name}" already exists; register the data under another name', code="exists")
         self._session.sources[name] = as_source(data)
+
+    @brief_traceback
+    def import_graph(
+        self, name: str, source: Any, *, snapshot: str = "now", **options: Unpack[ImportOptions]
+    ) -> ImportedGraph:
+        """Make tables, a property graph and a snapshot of a graph that another library or a file contains.
+
+        Args:
+            name: The name of the graph.
+            source: A PyG Data, HeteroData or TemporalData, a DGLGraph, a graph of networkx or igraph, a scipy matrix, a
+                data frame of edges, a mapping of names to frames, or the path of an edge list or of an OGB or TGB folder.
+            snapshot: The name of the snapshot.
+            options: See `snapdb.interchange.importing.ImportOptions`.
+
+        Returns:
+            The names of what was made, the CREATE PROPERTY GRAPH statement, and notes on what is not stored.
+
+        Raises:
+            BindError: A name is taken, or a column does not exist.
+            DataError: An edge refers to no vertex, or two vertices have the same key. Nothing is created.
+            InputError: The source has an unknown form.
+        """
+        return importing.import_graph(self, name, source, snapshot, options)
 
     def names(self) -> Vocabulary:
         """Return all names that statements can use, by kind, for completion. The result is cached until one changes."""

@@ -87,6 +87,32 @@ def _publish(database: Path, url: str, *, snapshots: str, tables: str, keep: int
 
 
 @click.command(
+    "import",
+    epilog=examples(
+        "snapdb import shop.snapdb edges.csv",
+        "snapdb import web.snapdb web-Google.txt.gz --graph web --snapshot whole",
+        "snapdb import arxiv.snapdb dataset/ogbn_arxiv    a folder of OGB, with features, labels and splits",
+    ),
+)
+@database
+@click.argument("source", metavar="SOURCE", type=click.Path(path_type=Path))
+@click.option("--graph", metavar="NAME", default="graph", show_default=True, help="The name of the graph.")
+@click.option("--snapshot", metavar="NAME", default="now", show_default=True, help="The name of the snapshot.")
+@click.option("--source-column", metavar="COLUMN", help="The column of the sources.  [default: the first]")
+@click.option("--destination-column", metavar="COLUMN", help="The column of the destinations.  [default: the second]")
+@click.option("--time", metavar="COLUMN", help="The column of the event times.")
+@click.option("--weight", metavar="COLUMN", help="The column of the weights.")
+@click.option("--prefix", metavar="TEXT", default="", help="Precedes the names of all tables.")
+@quiet
+def _import(database: Path, source: Path, *, graph: str, snapshot: str, quiet: bool, **options: str | None) -> ExitCode:
+    """Import the graph in SOURCE into DB: tables, a property graph and a snapshot.
+
+    SOURCE is an edge list (CSV, TSV, SNAP, KONECT, Parquet, npz, MatrixMarket) or a folder of OGB or TGB.
+    """
+    return call("commands.importing.run", database, source, graph, snapshot, options, Diagnostics(quiet=quiet))
+
+
+@click.command(
     "backup",
     epilog=examples(
         "snapdb backup shop.snapdb /backups/monday.snapdb",
@@ -434,6 +460,7 @@ COMMANDS = (
     _demo,
     _help,
     _check,
+    _import,
     _publish,
     _backup,
     _export,

@@ -1,0 +1,21 @@
+"""`snapdb import`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from snapdb.database import connect
+from snapdb_cli.diagnostics import Diagnostics, ExitCode
+from snapdb_cli.terminal import Progress
+
+
+def run(
+    path: Path, source: Path, graph: str, snapshot: str, options: dict[str, Any], diagnostics: Diagnostics
+) -> ExitCode:
+    """Import the graph in a file or folder, and show what was made."""
+    with connect(path, variables=False) as database, Progress(diagnostics, f"importing {source}") as progress:
+        database.progress = progress.update
+        made = database.import_graph(graph, source, snapshot=snapshot, **options)
+    diagnostics.say(str(made))
+    return ExitCode.OK

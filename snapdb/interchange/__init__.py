@@ -1,0 +1,1 @@
+"""Graphs of other libraries and files, as tables, a property graph and a snapshot."""

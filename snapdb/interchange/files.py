@@ -1,0 +1,252 @@
+"""Edge lists in files, and folders of OGB and TGB."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from snapdb.errors import InputError
+from snapdb.interchange import frames
+from snapdb.interchange.networks import of_matrix
+from snapdb.interchange.tables import (
+    DESTINATION,
+    EDGE_FEATURES,
+    FEATURES,
+    KEY,
+    SOURCE,
+    TIME,
+    EdgeTable,
+    GraphTables,
+    VertexTable,
+    column_of,
+    numbered,
+)
+from snapdb.sql_engine import text_literal
+
+Read = Callable[[str], pa.Table]
+"""Runs a SELECT and returns its rows."""
+_TEXT = (".csv", ".tsv", ".txt", ".edges", ".gz")
+_SPLITS = {"train": "train_mask", "valid": "val_mask", "test": "test_mask"}
+"""OGB's files of a split → the masks that PyG calls them."""
+
+
+def of_file(read: Read, path: Path, columns: frames.EdgeColumns) -> GraphTables:
+    """Return the tables of a file or folder, by its name and contents.
+
+    Raises:
+        InputError: The file does not exist, or its format is unknown.
+    """
+    if path.is_dir():
+        return _of_folder(read, path)
+    if not path.is_file():
+        raise InputError(f"{path} does not exist", code="missing-file")
+    if path.suffix == ".mtx" or path.name.endswith(".mtx.gz"):
+        return of_matrix(_scipy("scipy.io").mmread(path))
+    if path.suffix == ".npz":
+        return _of_npz(path)
+    if path.suffix in (".parquet", ".json", ".jsonl"):
+        return frames.of_edges(read(f"SELECT * FROM {text_literal(str(path))}"), columns)
+    if path.suffix in _TEXT or path.name.startswith("out."):
+        return frames.of_edges(_edge_list(read, path), columns)
+    raise InputError(
+        f"the format of {path.name} is unknown; known are edge lists (.csv, .tsv, .txt, .gz, .parquet, .json, out.*), "
+        ".npz, .mtx, and folders of OGB and TGB",
+        code="unknown-format",
+    )
+
+
+def _edge_list(read: Read, path: Path) -> pa.Table:
+    """Return an edge list: CSV with a header, or the columns of SNAP (after #) and KONECT (after %)."""
+    with _opened(path) as lines:
+        first = next(iter(lines), "")
+    comment = first[:1] if first[:1] in ("#", "%") else ""
+    if not comment:
+        return read(f"SELECT * FROM read_csv({text_literal(str(path))})")
+    separator = "\t" if "\t" in _first_row(path, comment) else " "
+    options = f"comment = '{comment}', delim = '{separator}', header = false, null_padding = true"
+    rows = read(f"SELECT * FROM read_csv({text_literal(str(path))}, {options})")
+    names = [SOURCE, DESTINATION, "weight", "time"] if comment == "%" else [SOURCE, DESTINATION]
+    return rows.rename_columns([*names, *rows.column_names[len(names) :]][: rows.num_columns])
+
+
+def _first_row(path: Path, comment: str) -> str:
+    with _opened(path) as lines:
+        return next((line for line in lines if line.strip() and not line.startswith(comment)), "")
+
+
+def _opened(path: Path) -> Any:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8")
+    return path.open(encoding="utf-8")
+
+
+def _of_npz(path: Path) -> GraphTables:
+    """Return the tables of a scipy matrix, or of arrays with `edge_index` [2, edges]. Pickled arrays are refused."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            if "edge_index" not in arrays:
+                return of_matrix(_scipy("scipy.sparse").load_npz(path))
+            ends = arrays["edge_index"]
+            others = {name: arrays[name] for name in arrays.files if name != "edge_index"}
+    except ValueError as error:
+        raise InputError(
+            f"{path.name} has arrays of Python objects, which are not read because they can run code; save arrays of "
+            "numbers, or a matrix with scipy.sparse.save_npz",
+            code="unsafe-file",
+        ) from error
+    count = int(others.pop("num_nodes", ends.max(initial=-1) + 1))
+    notes: list[str] = []
+    near = {n: v for n, v in others.items() if v.shape[:1] == (count,)}
+    far = {n: v for n, v in others.items() if n not in near and v.shape[:1] == (ends.shape[1],)}
+    notes += [f"the array {name} is not stored" for name in others if name not in near and name not in far]
+    vertices = {KEY: numbered(count)} | {name: column_of(name, values, notes) for name, values in near.items()}
+    edges = {SOURCE: pa.array(ends[0]), DESTINATION: pa.array(ends[1])}
+    edges |= {name: column_of(name, values, notes) for name, values in far.items()}
+    features = {FEATURES: FEATURES} if FEATURES in vertices else {}
+    target = "y" if "y" in vertices else None
+    return GraphTables(
+        [VertexTable("node", pa.table(vertices), features=features, target=target)],
+        [EdgeTable("edge", pa.table(edges), ("node", "node"))],
+        notes,
+    )
+
+
+def _scipy(name: str) -> Any:
+    """Return a module of scipy."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError:
+        raise InputError(
+            "this file needs scipy, which is not installed: pip install scipy", code="package-missing"
+        ) from None
+
+
+def _of_folder(read: Read, path: Path) -> GraphTables:
+    if (path / "raw" / "triplet-type-list.csv.gz").is_file():
+        return _of_ogb_types(read, path)
+    if (path / "raw" / "edge.csv.gz").is_file():
+        return _of_ogb(read, path)
+    events = sorted(path.glob("*edgelist*.csv"))
+    if events:
+        return _of_tgb(read, events[0])
+    raise InputError(
+        f"{path} is neither a folder of OGB (raw/edge.csv.gz) nor of TGB (…edgelist….csv); name the file itself",
+        code="unknown-format",
+    )
+
+
+def _values(read: Read, path: Path) -> np.ndarray[Any, Any]:
+    """Return the numbers of a CSV file without a header as [rows, columns]."""
+    rows = read(f"SELECT * FROM read_csv({text_literal(str(path))}, header = false)")
+    return np.stack([column.to_numpy() for column in rows.columns], axis=1)
+
+
+def _of_ogb(read: Read, path: Path) -> GraphTables:
+    """Return the tables of an OGB data set with one type, as the package `ogb` leaves it on disk."""
+    raw, notes = path / "raw", list[str]()
+    count = int(_values(read, raw / "num-node-list.csv.gz")[0, 0])
+    node = _ogb_nodes(read, path, raw, "node", count, "node-feat", "node-label", "node_year", None, notes)
+    edges = _ogb_edges(read, raw, "edge", ("node", "node"), notes)
+    return GraphTables([node], [edges], notes)
+
+
+def _of_ogb_types(read: Read, path: Path) -> GraphTables:
+    """Return the tables of an OGB data set with several types."""
+    raw: Path = path / "raw"
+    notes: list[str] = []
+    counts = read(f"SELECT * FROM read_csv({text_literal(str(raw / 'num-node-dict.csv.gz'))}, header = true)")
+    triplets = read(f"SELECT * FROM read_csv({text_literal(str(raw / 'triplet-type-list.csv.gz'))}, header = false)")
+    vertices = [
+        _ogb_nodes(
+            read, path, raw, name, counts.column(name)[0].as_py(), f"node-feat/{name}/node-feat",
+            f"node-label/{name}/node-label", f"node-feat/{name}/node_year", name, notes,
+        )
+        for name in counts.column_names
+    ]  # fmt: skip
+    edges = []
+    for source, relation, destination in zip(*(column.to_pylist() for column in triplets.columns), strict=True):
+        folder = raw / "relations" / f"{source}___{relation}___{destination}"
+        edges.append(_ogb_edges(read, folder, relation, (source, destination), notes))
+    return GraphTables(vertices, edges, notes)
+
+
+def _ogb_nodes(
+    read: Read,
+    path: Path,
+    raw: Path,
+    name: str,
+    count: int,
+    features: str,
+    labels: str,
+    years: str,
+    kind: str | None,
+    notes: list[str],
+) -> VertexTable:
+    columns = {KEY: numbered(count)}
+    if (file := raw / f"{features}.csv.gz").is_file():
+        columns[FEATURES] = column_of(f"{name}.{FEATURES}", _values(read, file).astype(np.float32), notes)
+    if (file := raw / f"{years}.csv.gz").is_file():
+        columns["year"] = column_of(f"{name}.year", _values(read, file)[:, 0], notes)
+    target = None
+    if (file := raw / f"{labels}.csv.gz").is_file():
+        values = _values(read, file)
+        if values.shape[1] == 1:
+            columns["y"], target = column_of(f"{name}.y", values[:, 0], notes), "y"
+        else:
+            columns["y"] = column_of(f"{name}.y", values, notes)
+            notes.append(f"{name}.y has {values.shape[1]} labels per node: a column of vectors, but no TARGET")
+    for split in sorted((path / "split").glob("*")):
+        for part, mask in _SPLITS.items():
+            file = split / kind / f"{part}.csv.gz" if kind else split / f"{part}.csv.gz"
+            if file.is_file():
+                there = np.zeros(count, np.bool_)
+                there[_values(read, file)[:, 0]] = True
+                columns[mask] = pa.array(there)
+            elif file.with_suffix("").with_suffix(".pt").is_file():
+                notes.append(f"{file.parent.name}/{part}.pt is not read, because loading it can run code")
+    known = {FEATURES: FEATURES} if FEATURES in columns else {}
+    return VertexTable(name, pa.table(columns), features=known, target=target)
+
+
+def _ogb_edges(read: Read, folder: Path, name: str, ends: tuple[str, str], notes: list[str]) -> EdgeTable:
+    values = _values(read, folder / "edge.csv.gz")
+    columns = {SOURCE: pa.array(values[:, 0]), DESTINATION: pa.array(values[:, 1])}
+    if (file := folder / "edge-feat.csv.gz").is_file():
+        columns[EDGE_FEATURES] = column_of(f"{name}.{EDGE_FEATURES}", _values(read, file).astype(np.float32), notes)
+    features = {EDGE_FEATURES: EDGE_FEATURES} if EDGE_FEATURES in columns else {}
+    return EdgeTable(name, pa.table(columns), ends, features=features)
+
+
+def _of_tgb(read: Read, file: Path) -> GraphTables:
+    """Return the tables of a TGB edge list: source, destination, time, label, and features in the rest of the line."""
+    rows = read(f"SELECT * FROM read_csv({text_literal(str(file))}, null_padding = true, strict_mode = false)")
+    names = [name.lower() for name in rows.column_names]
+    stamp = next((i for i, name in enumerate(names) if name in ("timestamp", "ts", "time")), None)
+    if stamp is None:
+        raise InputError(f"{file.name} has no column of times among {names}", code="unknown-format")
+    ends = [i for i in range(len(names)) if i != stamp][:2]
+    edges = rows.select([*ends, stamp]).rename_columns([SOURCE, DESTINATION, TIME])
+    times, unit = _whole_times(edges.column(TIME).to_numpy())
+    edges = edges.set_column(2, TIME, pa.array(times))
+    left = [rows.column_names[i] for i in range(len(names)) if i not in (*ends, stamp)]
+    notes = [f"the columns {', '.join(left)} of {file.name} are not stored"] if left else []
+    notes += [unit] if unit else []
+    made = frames.of_edges(edges, frames.EdgeColumns(time=TIME))
+    return GraphTables(made.vertices, made.edges, notes)
+
+
+def _whole_times(times: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], str]:
+    """Return times as integers, and a note if their unit changed.
+
+    >>> _whole_times(np.array([1.0, 2.0])), _whole_times(np.array([0.5]))
+    ((array([1, 2]), ''), (array([500000]), 'times are stored in millionths of their unit'))
+    """
+    if times.dtype.kind in "iu" or bool((times == np.floor(times)).all()):
+        return times.astype(np.int64), ""
+    return np.round(times * 1e6).astype(np.int64), "times are stored in millionths of their unit"
