@@ -10,6 +10,7 @@ from snapdb.plan.conflicts import Conflict, bind_conflict
 from snapdb.plan.constraints import check_unconstrained, check_unreferenced, constrain
 from snapdb.plan.fragment_checks import check_repeatable
 from snapdb.plan.input_files import NewFiles, copyable
+from snapdb.plan.merges import bind_merge, merge_items, names_action
 from snapdb.plan.names import check_new, find_column, find_named, named_columns, tables_of
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode, describe_query
 from snapdb.plan.queries import BoundQuery, compose, written
@@ -26,6 +27,8 @@ from snapdb.sql.tables import (
     Delete,
     DropColumn,
     Insert,
+    Merge,
+    MergeClause,
     RenameColumn,
     Truncate,
     Update,
@@ -148,6 +151,30 @@ class UpdatePlan(Plan):
     def describe(self) -> PlanNode:
         detail = f"{self.table.name}{describe_returning(self.returning)}"
         return PlanNode("Update", detail, (_describe_search(self.find),))
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlan(Plan):
+    """MERGE: insert, update and delete the rows that a query returns with their actions."""
+
+    transactional: ClassVar[bool] = True
+
+    table: Table
+    find: BoundQuery
+    """The query of the actions, the row ids, named ROW_ID, and all table columns with their new values."""
+    base: int
+    message: str | None
+    clauses: tuple[MergeClause, ...]
+    returning: Returning | None = None
+    """The list that the statement returns, or None without RETURNING."""
+
+    def source(self) -> BoundQuery | None:
+        return self.find
+
+    def describe(self) -> PlanNode:
+        clauses = ", ".join(f"when {clause.rows.lower()} {clause.action.lower()}" for clause in self.clauses)
+        detail = f"into {self.table.name}: {clauses}{describe_returning(self.returning)}"
+        return PlanNode("Merge", detail, (_describe_search(self.find),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,6 +421,20 @@ def _bind_delete(statement: Delete, context: BindContext) -> DeletePlan:
     return DeletePlan(table, find, context.catalog.version, statement.message, returning)
 
 
+def _bind_merge(statement: Merge, context: BindContext) -> MergePlan:
+    """Bind the query of the actions. Its parts are evaluated in another order than they are written."""
+    later = [statement.returning, statement.sources, statement.condition]
+    for clause in statement.clauses:
+        later += [clause.condition, *(value for _, value in clause.assignments), *(clause.values or ())]
+    context = with_named_parameters(context, statement, *later)
+    table = find_named(context.catalog.table, statement.table)
+    items, name = statement.returning, str(statement.alias or statement.table)
+    more = [Column("merge_action", "VARCHAR")] if items is not None and names_action(items) else []
+    returning = bind_returning(context, items, table, name, more, merge_items(items))
+    find = bind_merge(statement, context, table)
+    return MergePlan(table, find, context.catalog.version, statement.message, statement.clauses, returning)
+
+
 def _bind_truncate(statement: Truncate, context: BindContext) -> DeletePlan:
     """Bind the query for the ids of all rows."""
     table = find_named(context.catalog.table, statement.table)
@@ -589,6 +630,7 @@ FAMILY = PlanFamily(
         Insert: _bind_insert,
         Delete: _bind_delete,
         Update: _bind_update,
+        Merge: _bind_merge,
         Truncate: _bind_truncate,
         AlterTable: _bind_alter,
     },
@@ -596,6 +638,7 @@ FAMILY = PlanFamily(
         CreateTablePlan: "snapdb.execute.tables.operators:create_table",
         InsertPlan: "snapdb.execute.tables.operators:insert",
         DeletePlan: "snapdb.execute.tables.operators:delete",
+        MergePlan: "snapdb.execute.tables.merging:merge",
         UpdatePlan: "snapdb.execute.tables.operators:update",
         AlterPlan: "snapdb.execute.tables.operators:alter_table",
     },
