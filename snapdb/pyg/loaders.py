@@ -8,8 +8,8 @@ from typing import Any, Self, Unpack
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data, HeteroData
-from torch_geometric.loader import LinkNeighborLoader, NeighborLoader
+from torch_geometric import loader as pyg_loader
+from torch_geometric.data import Data, FeatureStore, GraphStore, HeteroData
 from torch_geometric.sampler import HeteroSamplerOutput, NegativeSampling, SamplerOutput
 
 from snapdb.errors import InputError
@@ -21,6 +21,7 @@ from snapdb.pyg.graph import PygGraph, in_memory
 from snapdb.pyg.options import LoaderOptions, ParsedOptions, read_options
 from snapdb.pyg.sampler import NeighborhoodSampler, SnapSampler
 from snapdb.pyg.snapshot import SnapshotGraph
+from snapdb.pyg.stores import of_stores
 
 _KNOWN = frozenset(
     {
@@ -87,79 +88,6 @@ def _taken(values: Tensor, dim: int, index: Tensor) -> Tensor:
     return tensor_of(gather(plain.numpy(), index.numpy())) if dim == 0 else torch.index_select(plain, dim, index)
 
 
-def loader(
-    data: Data | HeteroData | SnapshotGraph,
-    num_neighbors: Any,
-    input_nodes: Any = None,
-    input_time: Tensor | None = None,
-    **options: Unpack[LoaderOptions],
-) -> NeighborLoader:
-    """Return a NeighborLoader that samples with snapdb. Its arguments and batch fields are PyG's.
-
-    The same `seed` produces the same batches with any number of threads. Each iteration is one epoch.
-
-    Args:
-        data: A PyG Data or HeteroData, whose edges are copied immediately, or the result of `snapdb.pyg.open`.
-        num_neighbors: The number of neighbours per hop, or a mapping of edge types to numbers. -1 includes all
-            neighbours.
-        input_nodes: The seeds: a mask, node indices, or (node type, mask or indices). None uses all nodes.
-        input_time: [seeds] the seeds' times. None uses the times of the nodes. As in PyG, edges at the seed's time are
-            included.
-        options: Other arguments of NeighborLoader, and `seed` (see `snapdb.pyg.options.LoaderOptions`).
-
-    Returns:
-        A NeighborLoader whose batches are built ahead by threads and delivered in order.
-
-    Raises:
-        InputError: An option is not supported. The message contains the alternative.
-
-    Examples:
-        >>> import torch
-        >>> from torch_geometric.data import Data
-        >>> data = Data(x=torch.eye(4), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
-        >>> [batch.batch_size for batch in loader(data, [1, 1], batch_size=3, seed=7)]
-        [3, 1]
-    """
-    parsed = read_options(num_neighbors, options)
-    return _Nodes(parsed, data, _seeds(data, input_nodes), input_time=input_time)
-
-
-def link_loader(
-    data: Data | HeteroData | SnapshotGraph,
-    num_neighbors: Any,
-    edge_label_index: Any = None,
-    edge_label: Tensor | None = None,
-    edge_label_time: Tensor | None = None,
-    neg_sampling: NegativeSampling | str | None = None,
-    **options: Unpack[LoaderOptions],
-) -> LinkNeighborLoader:
-    """Return a LinkNeighborLoader that samples with snapdb. Its arguments and batch fields are PyG's.
-
-    Negatives are drawn as in PyG: from any two nodes or any destination, including true neighbours. They differ from
-    epoch to epoch, and depend only on the seed. As in PyG, batches also sample the seed edges.
-
-    Args:
-        data: A PyG Data or HeteroData, whose edges are copied immediately, or the result of `snapdb.pyg.open`.
-        num_neighbors: The number of neighbours per hop, or a mapping of edge types to numbers. -1 includes all
-            neighbours.
-        edge_label_index: The seed edges: [2, edges], an edge type, or (edge type, [2, edges]). None uses all edges.
-        edge_label: [edges] the labels of the seed edges.
-        edge_label_time: [edges] the times of the seed edges, with time_attr.
-        neg_sampling: 'binary', 'triplet' or a NegativeSampling. None draws no negatives.
-        options: Other arguments of LinkNeighborLoader, and `seed` (see `snapdb.pyg.options.LoaderOptions`).
-
-    Returns:
-        A LinkNeighborLoader whose batches are built ahead by threads and delivered in order.
-
-    Raises:
-        InputError: An option is not supported. The message contains the alternative.
-    """
-    parsed = read_options(num_neighbors, options)
-    ends = data.link_index(edge_label_index) if isinstance(data, SnapshotGraph) else edge_label_index
-    labels = {"edge_label": edge_label, "edge_label_time": edge_label_time, "neg_sampling": neg_sampling}
-    return _Links(parsed, data, ends, **labels)
-
-
 class _Threaded:
     """A PyG loader whose batches are built ahead by threads. A batch's number determines its samples."""
 
@@ -172,9 +100,7 @@ class _Threaded:
     pin_memory: bool
     sampler: Any
 
-    def __init__(
-        self, options: ParsedOptions, data: Data | HeteroData | SnapshotGraph, seeds: Any, **labels: Any
-    ) -> None:
+    def _begin(self, options: ParsedOptions, data: Any, seeds: Any, **labels: Any) -> None:
         """Initialize the loader. `labels` are the arguments that are specific to PyG's loader for this kind of seed."""
         sampling, passed, stores = options.sampling, dict(options.passed), data
         if isinstance(data, SnapshotGraph):
@@ -182,7 +108,8 @@ class _Threaded:
             # Edge features are added before the user's transform, which may read them.
             passed["transform"] = partial(_then, data.with_edge_features, passed.get("transform"))
         else:
-            graph = in_memory(data, sampling.time_attr, sampling.weight_attr)
+            load = of_stores if isinstance(data, tuple) else in_memory
+            graph = load(data, sampling.time_attr, sampling.weight_attr)
             draws = SnapSampler(NeighborhoodSampler(graph, sampling, options.seed))
         _check_mask(draws.neighbourhoods.graph, seeds)
         # In the MRO of both subclasses, PyG's loader follows this class, so these are its arguments.
@@ -194,7 +121,7 @@ class _Threaded:
         draws.open_for(self.input_data.input_type)  # reports invalid options now instead of at the first batch
 
     def __repr__(self) -> str:
-        return f"Loader({len(self.batch_sampler)} batches, epoch {self._epoch}, seed {self._options.seed})"
+        return f"{type(self).__name__}()"
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration. Later iterations use the following epochs."""
@@ -246,18 +173,91 @@ class _Threaded:
         """Return the sampled neighbourhood of this loader's kind of seeds."""
 
 
-class _Nodes(_Threaded, NeighborLoader):  # type: ignore[misc]  # PyG's classes have no type hints
-    """The loader for seeds that are nodes."""
+class NeighborLoader(_Threaded, pyg_loader.NeighborLoader):  # type: ignore[misc]  # PyG's classes have no type hints
+    """PyG's NeighborLoader with snapdb as the sampler. Its arguments and batch fields are PyG's.
+
+    The same `seed` produces the same batches with any number of threads. Each iteration is one epoch.
+
+    Examples:
+        >>> import torch
+        >>> from torch_geometric.data import Data
+        >>> data = Data(x=torch.eye(4), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+        >>> loader = NeighborLoader(data, [1, 1], batch_size=3, seed=7)
+        >>> loader, [batch.batch_size for batch in loader]
+        (NeighborLoader(), [3, 1])
+    """
+
+    def __init__(
+        self,
+        data: Data | HeteroData | tuple[FeatureStore, GraphStore] | SnapshotGraph,
+        num_neighbors: Any,
+        input_nodes: Any = None,
+        input_time: Tensor | None = None,
+        **options: Unpack[LoaderOptions],
+    ) -> None:
+        """Make a loader whose batches are built ahead by threads and delivered in order.
+
+        Args:
+            data: A PyG Data or HeteroData, or (feature store, graph store), whose edges are copied immediately, or the
+                result of `snapdb.pyg.open`.
+            num_neighbors: The number of neighbours per hop, or a mapping of edge types to numbers. -1 includes all
+                neighbours.
+            input_nodes: The seeds: a mask, node indices, or (node type, mask or indices). None uses all nodes.
+            input_time: [seeds] the seeds' times. None uses the times of the nodes. As in PyG, edges at the seed's time
+                are included.
+            options: Other arguments of NeighborLoader, and `seed` (see `snapdb.pyg.options.LoaderOptions`).
+
+        Raises:
+            InputError: An option is not supported. The message contains the alternative.
+        """
+        self._begin(read_options(num_neighbors, options), data, _seeds(data, input_nodes), input_time=input_time)
 
     def _sampled(self, draws: SnapSampler, inputs: Any) -> SamplerOutput | HeteroSamplerOutput:
         return draws.sample_from_nodes(inputs)
 
 
-class _Links(_Threaded, LinkNeighborLoader):  # type: ignore[misc]  # PyG's classes have no type hints
-    """The loader for seeds that are edges."""
+class LinkNeighborLoader(_Threaded, pyg_loader.LinkNeighborLoader):  # type: ignore[misc]
+    """PyG's LinkNeighborLoader with snapdb as the sampler. Its arguments and batch fields are PyG's.
+
+    Negatives are drawn as in PyG: from any two nodes or any destination, including true neighbours. They differ from
+    epoch to epoch, and depend only on the seed. As in PyG, batches also sample the seed edges.
+    """
+
+    def __init__(
+        self,
+        data: Data | HeteroData | tuple[FeatureStore, GraphStore] | SnapshotGraph,
+        num_neighbors: Any,
+        edge_label_index: Any = None,
+        edge_label: Tensor | None = None,
+        edge_label_time: Tensor | None = None,
+        neg_sampling: NegativeSampling | str | None = None,
+        **options: Unpack[LoaderOptions],
+    ) -> None:
+        """Make a loader whose batches are built ahead by threads and delivered in order.
+
+        Args:
+            data: A PyG Data or HeteroData, or (feature store, graph store), whose edges are copied immediately, or the
+                result of `snapdb.pyg.open`.
+            num_neighbors: The number of neighbours per hop, or a mapping of edge types to numbers. -1 includes all
+                neighbours.
+            edge_label_index: The seed edges: [2, edges], an edge type, or (edge type, [2, edges]). None uses all edges.
+            edge_label: [edges] the labels of the seed edges.
+            edge_label_time: [edges] the times of the seed edges, with time_attr.
+            neg_sampling: 'binary', 'triplet' or a NegativeSampling. None draws no negatives.
+            options: Other arguments of LinkNeighborLoader, and `seed` (see `snapdb.pyg.options.LoaderOptions`).
+
+        Raises:
+            InputError: An option is not supported. The message contains the alternative.
+        """
+        ends = data.link_index(edge_label_index) if isinstance(data, SnapshotGraph) else edge_label_index
+        labels = {"edge_label": edge_label, "edge_label_time": edge_label_time, "neg_sampling": neg_sampling}
+        self._begin(read_options(num_neighbors, options), data, ends, **labels)
 
     def _sampled(self, draws: SnapSampler, inputs: Any) -> SamplerOutput | HeteroSamplerOutput:
         return draws.sample_from_edges(inputs, neg_sampling=self.neg_sampling)
+
+
+loader, link_loader = NeighborLoader, LinkNeighborLoader
 
 
 def _then(first: Callable[[Any], Any], second: Callable[[Any], Any] | None, batch: Any) -> Any:

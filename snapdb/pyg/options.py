@@ -29,7 +29,8 @@ class SamplingOptions:
     num_neighbors: Sequence[int] | Mapping[tuple[str, str, str], Sequence[int]] | NumNeighbors
     replace: bool = False
     subgraph_type: str | SubgraphType = "directional"
-    """'bidirectional' adds the reverse of each sampled edge, as in PyG."""
+    """'bidirectional' adds the reverse of each sampled edge, as in PyG. 'induced' returns all edges between the sampled
+    nodes."""
     disjoint: bool = False
     temporal_strategy: str = "uniform"
     time_attr: str | None = None
@@ -39,10 +40,10 @@ class SamplingOptions:
     directed: bool = True
 
     def __post_init__(self) -> None:
-        if not self.directed or SubgraphType(self.subgraph_type) == SubgraphType.induced:
+        if self.induced and self.trees:
             raise InputError(
-                "subgraph_type='induced' (or directed=False) is not supported, because snapdb returns only sampled "
-                "edges; leave it out, or use PyG's own NeighborLoader",
+                "subgraph_type='induced' (or directed=False) excludes disjoint and time_attr, as in PyG, because edges "
+                "between sampled nodes belong to no tree; leave one of them out",
                 code="pyg-argument",
             )
         if self.temporal_strategy not in _STRATEGIES:
@@ -69,6 +70,11 @@ class SamplingOptions:
     def trees(self) -> bool:
         """Whether each seed has a separate tree."""
         return self.disjoint or self.time_attr is not None
+
+    @property
+    def induced(self) -> bool:
+        """Whether batches have all edges between their nodes."""
+        return not self.directed or SubgraphType(self.subgraph_type) == SubgraphType.induced
 
     def spec(self, graph: PygGraph, seed_type: str, seed: int) -> SampleSpec:
         """Return the equivalent spec for seeds of a type.

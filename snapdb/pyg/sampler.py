@@ -29,7 +29,7 @@ from snapdb.kernels.rng import Domain, fold_parts
 from snapdb.loading.lazy import tensor_of
 from snapdb.pyg.graph import PygGraph, whole_times
 from snapdb.pyg.options import SamplingOptions
-from snapdb.sampling import NeighborSampler, SamplerInput, SeedGroup, Subgraph, numba_sampler
+from snapdb.sampling import Edges, NeighborSampler, SamplerInput, SeedGroup, Subgraph, numba_sampler, vertex_input
 from snapdb.types import Relation
 
 
@@ -81,6 +81,8 @@ class NeighborhoodSampler:
     seed: int
     _open: dict[str, tuple[NeighborSampler, deque[Any]]] = field(default_factory=dict)
     """Seed type → a sampler and its unused scratch buffers."""
+    _rows: dict[str, tuple[NeighborSampler, deque[Any]]] = field(default_factory=dict)
+    """The same for samplers of whole rows, for induced subgraphs."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.seed, int | np.integer) or not 0 <= self.seed < 2**64:
@@ -111,7 +113,25 @@ class NeighborhoodSampler:
             scratch = sampler.scratch()
         subgraph = sampler.sample(entry, number, scratch)
         idle.append(scratch)  # not in a `finally`: after a failure, the buffer may be half-written, and is dropped
-        return subgraph
+        return self._induced(subgraph) if self.options.induced else subgraph
+
+    def _induced(self, drawn: Subgraph) -> Subgraph:
+        """Return the subgraph with all edges between its nodes, by expanded node and in the order of its row."""
+        every = NeighborhoodSampler(self.graph, SamplingOptions([-1]), self.seed, self._rows)
+        edges = {}
+        for relation in drawn.edges:
+            near, far = _ends_of(relation)
+            rows = every.draw(vertex_input(far, drawn.nodes[far].astype(np.int64)), 0)
+            found = rows.edges[relation]
+            # The nodes of the row's ends: those that the batch has keep their local ids.
+            ids, order = drawn.nodes[near], np.argsort(drawn.nodes[near], kind="stable")
+            wanted = rows.nodes[near][found.index[0]]
+            places = np.searchsorted(ids, wanted, sorter=order)
+            known = places < ids.size
+            known[known] = ids[order[places[known]]] == wanted[known]
+            local = order[places[known]].astype(found.index.dtype)
+            edges[relation] = Edges(np.stack([local, found.index[1, known]]), found.position[known])
+        return replace(drawn, edges=edges)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle for spawned DataLoader workers, without scratch buffers."""
@@ -217,7 +237,10 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes have no t
         # Without a number, torch.manual_seed determines the draws, as for PyG's own sampler.
         number = int(torch.randint(2**62, ())) if self.number is None else self.number
         subgraph = self.neighbourhoods.draw(entry, number)
-        return _single(graph, subgraph) if graph.single else _by_type(graph, subgraph)
+        out = _single(graph, subgraph) if graph.single else _by_type(graph, subgraph)
+        if self.neighbourhoods.options.induced:
+            out.num_sampled_edges = None  # the edges belong to no hop
+        return out
 
     def _entry(
         self, seeds: Mapping[str, Int64s], times: Tensor | Mapping[str, Tensor] | None, ordinals: Tensor | None
@@ -274,6 +297,12 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes have no t
                 code="needs-seed-time",
             )
         return {name: known[name][ids] for name, ids in seeds.items()}
+
+
+def _ends_of(relation: Relation) -> tuple[str, str]:
+    """Return the types of the neighbours and of the expanded nodes of a relation."""
+    edge = relation.edge
+    return (edge.source, edge.destination) if relation.direction == "IN" else (edge.destination, edge.source)
 
 
 def _numbers(values: Tensor) -> Int64s:
