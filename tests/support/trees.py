@@ -434,7 +434,9 @@ def _edge(source_key: Any, source_columns: Any, to_key: Any, to_columns: Any) ->
 
 none = st.just(())
 edge = st.one_of(_edge(columns, any_columns, none, none), _edge(none, none, columns, any_columns))
-create_graph = _tree(CreateGraph, name=names, vertices=_some(vertex, 1, 2), edges=_some(edge, 0, 2))
+create_graph = _tree(
+    CreateGraph, name=names, vertices=_some(vertex, 1, 2), edges=_some(edge, 0, 2), validates=st.booleans()
+)
 rules = _tree(
     RetentionRule, keeps=st.sampled_from(["all", "daily", "weekly", "monthly", "yearly"]), length=st.just("3 days")
 )
