@@ -15,6 +15,7 @@ from snapdb.plan.names import check_new, find_column, find_named, named_columns,
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode, describe_query
 from snapdb.plan.queries import BoundQuery, compose, written
 from snapdb.plan.returning import Returning, bind_returning, describe_returning, with_named_parameters
+from snapdb.plan.row_ids import row_id_names
 from snapdb.plan.scope import BindContext
 from snapdb.sql.constraints import ConstraintClause, parse_definition
 from snapdb.sql.lexer import partners, scan, top_level
@@ -414,7 +415,9 @@ def _bind_delete(statement: Delete, context: BindContext) -> DeletePlan:
     # The user's condition could refer to an alias, so the ids keep a name that no column can have.
     before = f"SELECT {_ID} AS row_id FROM (SELECT {distinct}{name}.{_ID} FROM "
     find, shape = (
-        compose(statement.span, *_with(context, statement), before, *_from_where(context, rows, name, statement), ")")
+        compose(
+            statement.span, *_with(context, statement), before, *_from_where(context, rows, name, statement, table), ")"
+        )
         for rows in _selects(context, table)
     )
     _check_query(context, shape)
@@ -457,7 +460,9 @@ def _bind_update(statement: Update, context: BindContext) -> UpdatePlan:
         if column.name in places:
             raise BindError(f'column "{column.name}" is assigned twice', span=target.span, code="duplicate-name")
         places[column.name] = place
-        new_value = default_value(column) if value.text.upper() == "DEFAULT" else context.bind_query(value)
+        ids = row_id_names(value, table)
+        is_default = value.text.upper() == "DEFAULT"
+        new_value = default_value(column) if is_default else context.bind_query(value, replacements=ids)
         values += ["(", new_value, f'\n) AS "snapdb set {place}", ']
     # Generated names cannot collide with the user's columns in the outer SELECT.
     kept = ", ".join(f'{name}.{quote(c.name)} AS "snapdb was {i}"' for i, c in enumerate(table.columns))
@@ -477,7 +482,7 @@ def _bind_update(statement: Update, context: BindContext) -> UpdatePlan:
             f"SELECT {_ID}, {chosen} FROM (SELECT ",
             *values,
             f"{name}.{_ID}, {kept} FROM ",
-            *_from_where(context, rows, name, statement),
+            *_from_where(context, rows, name, statement, table),
             ")",
         )
         for rows in _selects(context, table)
@@ -497,13 +502,19 @@ def _check_query(context: BindContext, shape: BoundQuery) -> None:
         session.describe(shape.text, shape.parameters)
 
 
-def _from_where(context: BindContext, rows: str, name: str, statement: Delete | Update) -> list[str | BoundQuery]:
+def _from_where(
+    context: BindContext, rows: str, name: str, statement: Delete | Update, table: Table
+) -> list[str | BoundQuery]:
     """Return the FROM and WHERE clauses for the rows that a statement changes."""
     parts: list[str | BoundQuery] = [f"({rows}) AS {name}"]
     if statement.others is not None:
         parts += [", ", context.bind_query(statement.others)]
     if statement.where is not None:
-        parts += [" WHERE (", context.bind_query(statement.where), "\n)"]
+        parts += [
+            " WHERE (",
+            context.bind_query(statement.where, replacements=row_id_names(statement.where, table)),
+            "\n)",
+        ]
     return parts
 
 
