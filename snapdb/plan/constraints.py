@@ -12,6 +12,7 @@ from snapdb.plan.names import find_column, find_named
 from snapdb.plan.scope import BindContext
 from snapdb.sql.constraints import ConstraintClause
 from snapdb.sql.syntax import Name
+from snapdb.sql_engine import quote
 from snapdb.types import Column, Constraint, Table
 from snapdb.types.text import counted
 
@@ -139,6 +140,58 @@ def referencing(catalog: Catalog, table: Table) -> list[tuple[Table, Constraint]
         for constraint in child.constraints
         if constraint.table is not None and constraint.table.lower() == folded
     ]
+
+
+def checked_constraints(catalog: Catalog, table: Table) -> list[Constraint]:
+    """Return the constraints that writes to a table check: its own, and those of graphs with VALIDATE ON WRITE."""
+    own = [constraint for constraint in table.constraints if constraint.enforced]
+    return [*own, *_graph_constraints(catalog, table)]
+
+
+def checked_references(catalog: Catalog, table: Table) -> list[tuple[Table, Constraint]]:
+    """Return the constraints that reference a table and are checked, each with its own table."""
+    found = [(child, constraint) for child, constraint in referencing(catalog, table) if constraint.enforced]
+    for child in catalog.tables.values() if any(graph.validates for graph in catalog.graphs.values()) else ():
+        for constraint in _graph_constraints(catalog, child):
+            if constraint.table is not None and constraint.table.lower() == table.name.lower():
+                found.append((child, constraint))
+    return found
+
+
+def _graph_constraints(catalog: Catalog, table: Table) -> Iterator[Constraint]:
+    """Yield what graphs with VALIDATE ON WRITE require of a table: keys, and references of edges to vertices."""
+    for graph in catalog.graphs.values() if table.columns else ():
+        if not graph.validates:
+            continue
+        for vertex in graph.vertices:
+            if vertex.table.lower() == table.name.lower():
+                name = f"{graph.name}.{vertex.name}"
+                yield from _required(table, name, vertex.key)
+                if vertex.on_duplicate == "ERROR":
+                    yield from _keyed(table, Constraint("UNIQUE", name, ()), vertex.key)
+        for edge in graph.edges:
+            if edge.table.lower() != table.name.lower() or edge.on_dangling != "ERROR":
+                continue
+            for key, end in ((edge.source_key, edge.source), (edge.destination_key, edge.destination)):
+                vertex_type = graph.vertex(end)
+                if vertex_type is not None and vertex_type.table.lower() in catalog.tables:
+                    name = f"{graph.name}.{edge.name}"
+                    yield from _required(table, name, key)
+                    reference = Constraint("FOREIGN KEY", name, (), None, vertex_type.table, vertex_type.key)
+                    yield from _keyed(table, reference, key)
+
+
+def _required(table: Table, name: str, key: Sequence[str]) -> Iterator[Constraint]:
+    condition = " AND ".join(f"{quote(column)} IS NOT NULL" for column in key)
+    yield from _keyed(table, Constraint("CHECK", name, (), condition), key)
+
+
+def _keyed(table: Table, constraint: Constraint, key: Sequence[str]) -> Iterator[Constraint]:
+    """Yield a constraint with the columns of a key, unless the table no longer has them."""
+    columns = [table.column(name) for name in key]
+    fields = tuple(column.field for column in columns if column is not None)
+    if len(fields) == len(columns):
+        yield replace(constraint, fields=fields)
 
 
 def check_unreferenced(catalog: Catalog, table: Table, name: Name, verb: str) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from snapdb.errors import BindError
+from snapdb.plan.constraints import primary_key
 from snapdb.plan.fits import SqlType, graph_times
 from snapdb.plan.names import check_new, find_column, find_event_time, find_named
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
@@ -81,13 +82,13 @@ def _bind_create_graph(statement: CreateGraph, context: BindContext) -> Plan:
     exists = check_new(context.catalog, statement.name, replacing) is not None
     if exists and statement.if_not_exists:
         return NothingPlan(f'graph "{statement.name}" already exists')
-    vertices = tuple(_vertex(context, clause, _vertex_key(statement, clause)) for clause in statement.vertices)
+    vertices = tuple(_vertex(context, clause, _vertex_key(context, statement, clause)) for clause in statement.vertices)
     # Edges refer to vertex types, so they are bound against a graph that contains only the vertex types.
     graph = PropertyGraph(statement.name.text, vertices, ())
     edges = tuple(_edge(context, graph, clause) for clause in statement.edges)
     aliases = [v.alias or v.table for v in statement.vertices] + [e.alias or e.table for e in statement.edges]
     _check_unique(aliases, "two elements of the graph have the name {}; rename one with AS")
-    graph = PropertyGraph(statement.name.text, vertices, edges)
+    graph = PropertyGraph(statement.name.text, vertices, edges, statement.validates or None)
     _check_histories(context, statement, graph)
     return CreateGraphPlan(graph, replaces=exists)
 
@@ -457,14 +458,17 @@ def _history(
     return table, FeatureHistory(table.name, tuple(column.name for column in columns), time.name)
 
 
-def _vertex_key(statement: CreateGraph, clause: VertexClause) -> ColumnList:
-    """Return a vertex type's KEY columns. Without KEY, return the columns that all edges reference."""
+def _vertex_key(context: BindContext, statement: CreateGraph, clause: VertexClause) -> ColumnList:
+    """Return a vertex type's KEY columns. Without KEY, return those that all edges reference, or the primary key."""
     if clause.key:
         return clause.key
     name = clause.alias or clause.table
     referred = [columns for columns in _referred(statement, name.text) if columns]
     written = quote_odd(name.text)
     if not referred:
+        table = find_named(context.catalog.table, clause.table)
+        if (primary := primary_key(table)) is not None:
+            return tuple(Name(column, clause.table.span) for column in table.names_of(primary))
         raise BindError(
             f"{name} has no KEY, and no edge specifies REFERENCES {written} (columns); write {written} KEY (columns)",
             span=name.span,

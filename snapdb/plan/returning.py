@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from snapdb.errors import Span
 from snapdb.plan.parameters import numbered_parameters
 from snapdb.plan.queries import BoundQuery, compose
 from snapdb.plan.scope import BindContext
@@ -32,7 +33,12 @@ class Returning:
 
 
 def bind_returning(
-    context: BindContext, items: SqlFragment | None, table: Table, name: str, more: Sequence[Column] = ()
+    context: BindContext,
+    items: SqlFragment | None,
+    table: Table,
+    name: str,
+    more: Sequence[Column] = (),
+    replacements: Sequence[tuple[Span, str]] = (),
 ) -> Returning | None:
     """Bind RETURNING, if the statement has it. Raises BindError if the list is not valid.
 
@@ -42,10 +48,11 @@ def bind_returning(
         table: The table that the statement writes.
         name: The name of the rows.
         more: Columns that the rows have after those of the table.
+        replacements: Texts that replace parts of the list.
     """
     if items is None:
         return None
-    returning = Returning(context.bind_query(items), name, (*table.columns, *more))
+    returning = Returning(context.bind_query(items, replacements=replacements), name, (*table.columns, *more))
     query = returning.over()
     with context.describing(query) as session:
         session.describe(query.text, query.parameters)

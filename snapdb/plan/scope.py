@@ -22,6 +22,7 @@ from snapdb.plan.computed import ComputedRows, ComputedSource, opened_sources
 from snapdb.plan.fragment_checks import check_foreign
 from snapdb.plan.parameters import numbered_parameters, own_parameters
 from snapdb.plan.queries import BoundQuery, Parameters, explain_refusal, written
+from snapdb.plan.row_ids import stars_without_row_ids
 from snapdb.plan.times import LAST
 from snapdb.plan.variables import named_variables, variable_source
 from snapdb.plan.views import View, names_of
@@ -32,11 +33,11 @@ from snapdb.sql.patterns import parse_pattern
 from snapdb.sql.queries import TimeTravel, bare_ats, find_counts, find_travels, first_row
 from snapdb.sql.syntax import SqlFragment, VersionBound
 from snapdb.sql.task_bodies import WORDS_BEFORE_FILES
-from snapdb.sql_engine import Names, SqlSession, quote, table_rows
+from snapdb.sql_engine import ROW_ID, Names, SqlSession, quote, table_rows
 from snapdb.sql_engine.sources import Stream
 from snapdb.storage.store import Store
 from snapdb.storage.tables.segments import check_table
-from snapdb.types import Period, Snapshot, Table, TimeUnit
+from snapdb.types import Column, Period, Snapshot, Table, TimeUnit
 
 if TYPE_CHECKING:
     from snapdb.plan import algorithms, patterns
@@ -120,7 +121,9 @@ class BindContext:
                 fragment.span.start,
                 self.parameters,
             )
-        views = {t.name: self._table(t) for folded, t in self.catalog.tables.items() if folded in words}
+        named_tables = [t for folded, t in self.catalog.tables.items() if folded in words]
+        row_ids = "rowid" in words and all(t.column("rowid") is None for t in named_tables)
+        views = {t.name: self._table(t, row_ids=row_ids) for t in named_tables}
         if first is not None:
             own = {name: view for name, view in self.elements(first, words).items() if name.lower() in words}
             taken = {name.lower() for name in own}
@@ -137,6 +140,8 @@ class BindContext:
             schemas[SCHEMA] = {name: View(sql) for name, sql in tables.items()}
             sources |= known
         edits: list[tuple[Span, str | BoundQuery]] = [*computed, *replacements, *counts.items()]
+        if row_ids and (named_tables or travels):
+            edits += stars_without_row_ids(every, hidden)
         if "at" in words:
             edits += [(span, '"at"') for span in bare_ats(fragment.text, every)]
         named = [t for t in every if t.kind == "parameter"]
@@ -148,7 +153,7 @@ class BindContext:
         parameters = own_parameters(fragment, named, outside, self.parameters)
         for travel in travels:
             schema, table = self._travelled(fragment, travel)
-            schemas[schema] = {**schemas.get(schema, {}), table.name: self._table(table)}
+            schemas[schema] = {**schemas.get(schema, {}), table.name: self._table(table, row_ids=row_ids)}
             # The table name remains the last part, so that columns can still be qualified with it.
             edits.append((travel.span, f"{quote(schema)}.{travel.name.text}"))
         names, shapes = names_of(views, schemas, sources)
@@ -192,8 +197,11 @@ class BindContext:
                 name = '"count_star()"' if count.alias is None else count.alias.text
                 yield count.span, f"{table.rows}::BIGINT AS {name}"
 
-    def _table(self, table: Table) -> View:
-        return View(self.rows(table), table.columns)
+    def _table(self, table: Table, *, row_ids: bool = False) -> View:
+        if not row_ids:
+            return View(self.rows(table), table.columns)
+        sql = f"SELECT * RENAME ({quote(ROW_ID)} AS rowid) FROM ({self.rows(table, row_ids=True)})"
+        return View(sql, (*table.columns, Column("rowid", "BIGINT")))
 
     def elements(self, snapshot: Snapshot, words: Collection[str] | None = None) -> dict[str, View]:
         """Return the elements of a snapshot as views. Only views whose names are in `words` have a SELECT."""

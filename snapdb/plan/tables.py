@@ -10,10 +10,12 @@ from snapdb.plan.conflicts import Conflict, bind_conflict
 from snapdb.plan.constraints import check_unconstrained, check_unreferenced, constrain
 from snapdb.plan.fragment_checks import check_repeatable
 from snapdb.plan.input_files import NewFiles, copyable
+from snapdb.plan.merges import bind_merge, merge_items, names_action
 from snapdb.plan.names import check_new, find_column, find_named, named_columns, tables_of
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode, describe_query
 from snapdb.plan.queries import BoundQuery, compose, written
 from snapdb.plan.returning import Returning, bind_returning, describe_returning, with_named_parameters
+from snapdb.plan.row_ids import row_id_names
 from snapdb.plan.scope import BindContext
 from snapdb.sql.constraints import ConstraintClause, parse_definition
 from snapdb.sql.lexer import partners, scan, top_level
@@ -26,6 +28,8 @@ from snapdb.sql.tables import (
     Delete,
     DropColumn,
     Insert,
+    Merge,
+    MergeClause,
     RenameColumn,
     Truncate,
     Update,
@@ -148,6 +152,30 @@ class UpdatePlan(Plan):
     def describe(self) -> PlanNode:
         detail = f"{self.table.name}{describe_returning(self.returning)}"
         return PlanNode("Update", detail, (_describe_search(self.find),))
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlan(Plan):
+    """MERGE: insert, update and delete the rows that a query returns with their actions."""
+
+    transactional: ClassVar[bool] = True
+
+    table: Table
+    find: BoundQuery
+    """The query of the actions, the row ids, named ROW_ID, and all table columns with their new values."""
+    base: int
+    message: str | None
+    clauses: tuple[MergeClause, ...]
+    returning: Returning | None = None
+    """The list that the statement returns, or None without RETURNING."""
+
+    def source(self) -> BoundQuery | None:
+        return self.find
+
+    def describe(self) -> PlanNode:
+        clauses = ", ".join(f"when {clause.rows.lower()} {clause.action.lower()}" for clause in self.clauses)
+        detail = f"into {self.table.name}: {clauses}{describe_returning(self.returning)}"
+        return PlanNode("Merge", detail, (_describe_search(self.find),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,11 +415,27 @@ def _bind_delete(statement: Delete, context: BindContext) -> DeletePlan:
     # The user's condition could refer to an alias, so the ids keep a name that no column can have.
     before = f"SELECT {_ID} AS row_id FROM (SELECT {distinct}{name}.{_ID} FROM "
     find, shape = (
-        compose(statement.span, *_with(context, statement), before, *_from_where(context, rows, name, statement), ")")
+        compose(
+            statement.span, *_with(context, statement), before, *_from_where(context, rows, name, statement, table), ")"
+        )
         for rows in _selects(context, table)
     )
     _check_query(context, shape)
     return DeletePlan(table, find, context.catalog.version, statement.message, returning)
+
+
+def _bind_merge(statement: Merge, context: BindContext) -> MergePlan:
+    """Bind the query of the actions. Its parts are evaluated in another order than they are written."""
+    later = [statement.returning, statement.sources, statement.condition]
+    for clause in statement.clauses:
+        later += [clause.condition, *(value for _, value in clause.assignments), *(clause.values or ())]
+    context = with_named_parameters(context, statement, *later)
+    table = find_named(context.catalog.table, statement.table)
+    items, name = statement.returning, str(statement.alias or statement.table)
+    more = [Column("merge_action", "VARCHAR")] if items is not None and names_action(items) else []
+    returning = bind_returning(context, items, table, name, more, merge_items(items))
+    find = bind_merge(statement, context, table)
+    return MergePlan(table, find, context.catalog.version, statement.message, statement.clauses, returning)
 
 
 def _bind_truncate(statement: Truncate, context: BindContext) -> DeletePlan:
@@ -416,7 +460,9 @@ def _bind_update(statement: Update, context: BindContext) -> UpdatePlan:
         if column.name in places:
             raise BindError(f'column "{column.name}" is assigned twice', span=target.span, code="duplicate-name")
         places[column.name] = place
-        new_value = default_value(column) if value.text.upper() == "DEFAULT" else context.bind_query(value)
+        ids = row_id_names(value, table)
+        is_default = value.text.upper() == "DEFAULT"
+        new_value = default_value(column) if is_default else context.bind_query(value, replacements=ids)
         values += ["(", new_value, f'\n) AS "snapdb set {place}", ']
     # Generated names cannot collide with the user's columns in the outer SELECT.
     kept = ", ".join(f'{name}.{quote(c.name)} AS "snapdb was {i}"' for i, c in enumerate(table.columns))
@@ -436,7 +482,7 @@ def _bind_update(statement: Update, context: BindContext) -> UpdatePlan:
             f"SELECT {_ID}, {chosen} FROM (SELECT ",
             *values,
             f"{name}.{_ID}, {kept} FROM ",
-            *_from_where(context, rows, name, statement),
+            *_from_where(context, rows, name, statement, table),
             ")",
         )
         for rows in _selects(context, table)
@@ -456,13 +502,19 @@ def _check_query(context: BindContext, shape: BoundQuery) -> None:
         session.describe(shape.text, shape.parameters)
 
 
-def _from_where(context: BindContext, rows: str, name: str, statement: Delete | Update) -> list[str | BoundQuery]:
+def _from_where(
+    context: BindContext, rows: str, name: str, statement: Delete | Update, table: Table
+) -> list[str | BoundQuery]:
     """Return the FROM and WHERE clauses for the rows that a statement changes."""
     parts: list[str | BoundQuery] = [f"({rows}) AS {name}"]
     if statement.others is not None:
         parts += [", ", context.bind_query(statement.others)]
     if statement.where is not None:
-        parts += [" WHERE (", context.bind_query(statement.where), "\n)"]
+        parts += [
+            " WHERE (",
+            context.bind_query(statement.where, replacements=row_id_names(statement.where, table)),
+            "\n)",
+        ]
     return parts
 
 
@@ -589,6 +641,7 @@ FAMILY = PlanFamily(
         Insert: _bind_insert,
         Delete: _bind_delete,
         Update: _bind_update,
+        Merge: _bind_merge,
         Truncate: _bind_truncate,
         AlterTable: _bind_alter,
     },
@@ -596,6 +649,7 @@ FAMILY = PlanFamily(
         CreateTablePlan: "snapdb.execute.tables.operators:create_table",
         InsertPlan: "snapdb.execute.tables.operators:insert",
         DeletePlan: "snapdb.execute.tables.operators:delete",
+        MergePlan: "snapdb.execute.tables.merging:merge",
         UpdatePlan: "snapdb.execute.tables.operators:update",
         AlterPlan: "snapdb.execute.tables.operators:alter_table",
     },

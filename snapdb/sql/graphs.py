@@ -147,19 +147,24 @@ class EdgeClause:
 
 @dataclass(frozen=True, slots=True)
 class CreateGraph(Statement):
-    """CREATE [OR REPLACE] PROPERTY GRAPH [IF NOT EXISTS] name VERTEX TABLES (…) [EDGE TABLES (…)]."""
+    """CREATE [OR REPLACE] PROPERTY GRAPH [IF NOT EXISTS] name VERTEX TABLES (…) [EDGE TABLES (…)]
+    [VALIDATE ON WRITE].
+    """
 
     name: Name
     vertices: tuple[VertexClause, ...]
     edges: tuple[EdgeClause, ...]
     or_replace: bool
     if_not_exists: bool
+    validates: bool = False
+    """Whether the statement has VALIDATE ON WRITE."""
 
     def to_sql(self) -> str:
         return print_statement(
             print_creation("PROPERTY GRAPH", self.name, or_replace=self.or_replace, if_not_exists=self.if_not_exists),
             _print_tables("VERTEX TABLES", [_print_vertex(vertex) for vertex in self.vertices]),
             bool(self.edges) and _print_tables("EDGE TABLES", [_print_edge(edge) for edge in self.edges]),
+            self.validates and "VALIDATE ON WRITE",
         )
 
 
@@ -175,6 +180,7 @@ def _create(tree: Tree, place: Place) -> CreateGraph:
         edges=() if edges is None else tuple(_edge(edge) for edge in trees(edges)),
         or_replace=has(tree, "replace"),
         if_not_exists=has(tree, "guard"),
+        validates=has(tree, "validate"),
     )
 
 

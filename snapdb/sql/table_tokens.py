@@ -56,7 +56,7 @@ def _table_index(tokens: Sequence[Token]) -> int:
         return 2 if says(tokens, 1, "TABLE") else 1
     if says(tokens, 0, "INSERT", "OR"):
         return 4
-    return 2 if tokens[0].word in {"ALTER", "DELETE", "INSERT"} else 1
+    return 2 if tokens[0].word in {"ALTER", "DELETE", "INSERT", "MERGE"} else 1
 
 
 def _refuse_insert(tokens: Sequence[Token]) -> None:
@@ -222,7 +222,7 @@ def _sources_and_condition(tokens: Sequence[Token], pairs: Pairs, first: int, ke
 def _boundary(tokens: Sequence[Token], pairs: Pairs, first: int, *words: str) -> int:
     """Return the index of the first of the given keywords that starts a clause outside brackets, or the body's end."""
     stop = _body_stop(tokens)
-    for index in top_level(tokens, pairs, first):
+    for index in _outside_cases(tokens, pairs, first):
         if index >= stop:
             break
         word, before = tokens[index].word, tokens[index - 1].word
@@ -230,6 +230,53 @@ def _boundary(tokens: Sequence[Token], pairs: Pairs, first: int, *words: str) ->
         if word in words and before != "." and (before, word) != ("DISTINCT", "FROM"):
             return index
     return stop
+
+
+def _outside_cases(tokens: Sequence[Token], pairs: Pairs, first: int) -> Iterator[int]:
+    """Yield the indexes of tokens outside brackets and outside CASE … END, which contains WHEN and THEN."""
+    depth = 0
+    for index in top_level(tokens, pairs, first):
+        word = tokens[index].word if tokens[index - 1].word != "." else ""
+        depth += word == "CASE"
+        if not depth:
+            yield index
+        depth -= word == "END" and depth > 0
+
+
+def _merged_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """Yield the source of MERGE, its condition, and the conditions and values of its WHEN clauses."""
+    using = _boundary(tokens, pairs, 3, "USING")
+    when = _boundary(tokens, pairs, using, "WHEN")
+    # A source can be a join, so the last ON or USING begins the condition of MERGE.
+    between = [i for i in _outside_cases(tokens[:when], pairs, using + 1) if tokens[i].word in {"ON", "USING"}]
+    condition = between[-1] if between else when
+    yield Run("SOURCES", using + 1, condition)
+    if says(tokens, condition, "ON"):
+        yield Run("CONDITION", condition + 1, when)
+    stop = _body_stop(tokens)
+    while when < stop and says(tokens, when, "WHEN"):
+        then = _boundary(tokens, pairs, when + 1, "THEN")
+        following = _boundary(tokens, pairs, then + 1, "WHEN", "RETURNING")
+        if (also := _boundary(tokens, pairs, when + 1, "AND")) < then:
+            yield Run("CONDITION", also + 1, then)
+        yield from _merged_action(tokens, pairs, then + 1, following)
+        when = following
+    yield from _returned(tokens, when)
+
+
+def _merged_action(tokens: Sequence[Token], pairs: Pairs, first: int, stop: int) -> Iterator[Run]:
+    """Yield the values of an action after THEN."""
+    for index in _outside_cases(tokens[:stop], pairs, first):
+        match tokens[index].word:
+            case "SET" if not says(tokens, index + 1, "*"):
+                yield from _assigned(tokens, pairs, index, "WHEN", "RETURNING")
+                return
+            case "VALUES" if index + 1 in pairs:
+                yield Run("EXPRESSION", index + 2, pairs[index + 1])
+                return
+            case "ERROR" if index == first:
+                yield Run("EXPRESSION", index + 1, stop)
+                return
 
 
 def _altered_fragments(tokens: Sequence[Token]) -> Iterator[Run]:
@@ -245,6 +292,7 @@ _FINDERS: dict[str, Finder] = {
     "INSERT": _inserted_fragments,
     "UPDATE": _updated_fragments,
     "DELETE": _deleted_fragments,
+    "MERGE": _merged_fragments,
     "ALTER": lambda tokens, pairs: _altered_fragments(tokens),
 }
 """The function that finds the fragments, by the first word of a statement."""

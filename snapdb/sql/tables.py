@@ -1,5 +1,6 @@
-"""Statements that write tables: CREATE TABLE, INSERT, UPDATE, DELETE, TRUNCATE and ALTER TABLE."""
+"""Statements that write tables: CREATE TABLE, INSERT, UPDATE, DELETE, MERGE, TRUNCATE and ALTER TABLE."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -180,6 +181,73 @@ class Delete(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class MergeClause:
+    """WHEN [NOT] MATCHED [BY SOURCE] [AND condition] THEN action."""
+
+    rows: Literal["MATCHED", "NOT MATCHED", "NOT MATCHED BY SOURCE"]
+    condition: SqlFragment | None
+    action: Literal["UPDATE", "INSERT", "DELETE", "DO NOTHING", "ERROR"]
+    by_name: bool = False
+    """Whether UPDATE or INSERT takes the columns of the source by name instead of position."""
+    columns: ColumnList = ()
+    """The columns of INSERT, or none for all."""
+    assignments: tuple[tuple[Name, SqlFragment], ...] = ()
+    """The assignments of UPDATE, or none for the columns of the source."""
+    values: tuple[SqlFragment, ...] | None = None
+    """The values of INSERT, the message of ERROR, or None for the columns of the source or no message."""
+    defaults: bool = False
+    """Whether INSERT has DEFAULT VALUES."""
+
+    def to_sql(self) -> str:
+        """Return the clause as it is written."""
+        values = None if self.values is None else ", ".join(value.text for value in self.values)
+        if self.action == "ERROR":
+            action = join_clauses("ERROR", values)
+        else:
+            set_ = ", ".join(f"{print_name(column)} = {value.text}" for column, value in self.assignments)
+            action = join_clauses(
+                self.action,
+                self.by_name and "BY NAME",
+                bool(self.columns) and print_columns(self.columns),
+                bool(set_) and f"SET {set_}",
+                values is not None and f"VALUES ({values})",
+                self.defaults and "DEFAULT VALUES",
+            )
+        return join_clauses(f"WHEN {self.rows}", print_fragment("AND", self.condition), f"THEN {action}")
+
+
+@dataclass(frozen=True, slots=True)
+class Merge(Statement):
+    """[WITH …] MERGE INTO name [[AS] alias] USING source (ON … | USING (…)) WHEN … [RETURNING …] [MESSAGE '…']."""
+
+    ctes: SqlFragment | None
+    """The text after WITH."""
+    table: Name
+    alias: Name | None
+    sources: SqlFragment
+    """The text after USING: a table, query or join."""
+    condition: SqlFragment | None
+    """The condition after ON, or None with USING (columns)."""
+    shared: ColumnList
+    """The columns of USING, or none with ON."""
+    clauses: tuple[MergeClause, ...]
+    returning: SqlFragment | None
+    """The select list after RETURNING."""
+    message: str | None
+
+    def to_sql(self) -> str:
+        on = f"USING {print_columns(self.shared)}" if self.shared else print_fragment("ON", self.condition)
+        return print_statement(
+            print_fragment("WITH", self.ctes),
+            join_clauses(f"MERGE INTO {print_name(self.table)}", print_named("AS", self.alias)),
+            f"USING {self.sources.text} {on}",
+            *(clause.to_sql() for clause in self.clauses),
+            print_fragment("RETURNING", self.returning),
+            print_message(self.message),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Truncate(Statement):
     """TRUNCATE [TABLE] name [MESSAGE '…']."""
 
@@ -343,6 +411,80 @@ def _delete(tree: Tree, place: Place) -> Delete:
     )
 
 
+def _merge(tree: Tree, place: Place) -> Merge:
+    sources = next(leaf for leaf in leaves(tree) if leaf.type == "SOURCES")
+    shared = first_tree(tree, "shared")
+    return Merge(
+        *place,
+        ctes=part(tree, "with"),
+        table=name(leaves(tree)[0]),
+        alias=_alias(tree),
+        sources=fragment(sources),
+        condition=part(tree, "on"),
+        shared=() if shared is None else columns(first_tree(shared, "columns")),
+        clauses=_merge_clauses(trees(tree, "when")),
+        returning=part(tree, "returning"),
+        message=message(tree),
+    )
+
+
+def _merge_clauses(items: Sequence[Tree]) -> tuple[MergeClause, ...]:
+    """Return the clauses. Raises ParseError if one follows another that applies to all the same rows."""
+    clauses: list[MergeClause] = []
+    for item in items:
+        clause = _merge_clause(item)
+        if any(each.rows == clause.rows and each.condition is None for each in clauses):
+            raise ParseError(
+                f"WHEN {clause.rows} without AND comes before this clause, which therefore never applies; put it last",
+                span=span_of(item),
+                code="bad-merge",
+            )
+        clauses.append(clause)
+    return tuple(clauses)
+
+
+def _merge_clause(tree: Tree) -> MergeClause:
+    rows: Literal["MATCHED", "NOT MATCHED", "NOT MATCHED BY SOURCE"] = (
+        "MATCHED" if has(tree, "matched") else "NOT MATCHED BY SOURCE" if has(tree, "by_source") else "NOT MATCHED"
+    )
+    condition = part(tree, "and")
+    action = trees(tree)[-1]
+    match action.data:
+        case "merge_update":
+            if rows == "NOT MATCHED":
+                raise _impossible("UPDATE", rows, action)
+            assigned = tuple(pair for item in trees(action, "assignment") for pair in _assignments(item))
+            return MergeClause(rows, condition, "UPDATE", _is_by_name(action), assignments=assigned)
+        case "merge_insert":
+            if rows != "NOT MATCHED":
+                raise _impossible("INSERT", rows, action)
+            listed = part(action, "values")
+            values = None if listed is None else tuple(_items(SqlFragment(f"({listed.text})", _wider(listed.span))))
+            named = columns(first_tree(action, "columns"))
+            by_name, defaults = _is_by_name(action), has(action, "defaults")
+            return MergeClause(rows, condition, "INSERT", by_name, named, values=values, defaults=defaults)
+        case "merge_delete":
+            if rows == "NOT MATCHED":
+                raise _impossible("DELETE", rows, action)
+            return MergeClause(rows, condition, "DELETE")
+        case "error":
+            message_ = tuple(fragment(leaf) for leaf in leaves(action))
+            return MergeClause(rows, condition, "ERROR", values=message_ or None)
+        case _:
+            return MergeClause(rows, condition, "DO NOTHING")
+
+
+def _wider(span: Span) -> Span:
+    return Span(span.start - 1, span.stop + 1)
+
+
+def _impossible(verb: str, rows: str, tree: Tree) -> ParseError:
+    has_row = "no row of the table" if verb != "INSERT" else "a row of the table"
+    return ParseError(
+        f"WHEN {rows} has {has_row}, so it cannot {verb}; change one of them", span=span_of(tree), code="bad-merge"
+    )
+
+
 def _truncate(tree: Tree, place: Place) -> Truncate:
     return Truncate(*place, table=name(leaves(tree)[0]), message=message(tree))
 
@@ -391,6 +533,7 @@ FAMILY = Family(
         "insert": _insert,
         "update": _update,
         "delete": _delete,
+        "merge": _merge,
         "truncate": _truncate,
         "alter": _alter,
     },

@@ -12,9 +12,9 @@ _ENGINE = "it would change the SQL engine for all statements"
 
 _SAVEPOINT = ("a transaction is rolled back as a whole", "write ROLLBACK, then BEGIN a new transaction")
 
-_NO_UPSERT = "upserts are not implemented"
+_NO_UPSERT = "upserts are clauses of INSERT"
 
-_UPSERT = "write UPDATE t SET … FROM u WHERE …, then INSERT INTO t SELECT … FROM u WHERE NOT EXISTS (…)"
+_UPSERT = "write INSERT INTO t … ON CONFLICT (key) DO UPDATE SET …"
 
 _PLAIN_TABLES = "a database contains only tables, property graphs, snapshots, samplers, caches, tasks and tags"
 
@@ -35,7 +35,6 @@ _LEADING: Mapping[str, tuple[str, str]] = {
     "LOCK": ("statements acquire the locks that they need", "leave it out"),
     "LOAD": ("extensions run third-party code", "convert the data to Parquet or CSV first"),
     "MATCH": ("graph patterns are not implemented", "join a snapshot's elements: FROM q.knows k JOIN q.person p ON …"),
-    "MERGE": (_NO_UPSERT, _UPSERT),
     "PRAGMA": (_ENGINE, "use SHOW, DESCRIBE or system tables such as snapdb.tables"),
     "PREPARE": ("snapdb has no prepared statements", "pass parameters to execute"),
     "RELEASE": _SAVEPOINT,

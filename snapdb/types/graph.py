@@ -366,6 +366,8 @@ class PropertyGraph:
     name: str
     vertices: tuple[VertexElement, ...]
     edges: tuple[EdgeElement, ...]
+    validates: bool | None = None
+    """Whether writes that would make CREATE SNAPSHOT fail are refused. None if they only cause warnings."""
 
     @property
     def elements(self) -> tuple[VertexElement | EdgeElement, ...]:

@@ -106,3 +106,41 @@ def test_conflicts_are_resolved_as_in_duckdb(many: list[tuple[str, str]]) -> Non
             assert ours == theirs, text
             read = "SELECT * FROM t ORDER BY ALL"
             assert db.execute(read).fetchall() == peer.execute(read).fetchall(), text
+
+
+sources = st.lists(
+    st.tuples(st.integers(1, 6), st.integers(0, 3)), min_size=1, max_size=4, unique_by=lambda row: row[0]
+)
+clauses = st.lists(
+    st.sampled_from(
+        [
+            "WHEN MATCHED AND x.b > 1 THEN DELETE",
+            "WHEN MATCHED THEN UPDATE SET b = t.b + x.b, s = 'm'",
+            "WHEN MATCHED AND t.a = 2 THEN DO NOTHING",
+            "WHEN NOT MATCHED AND x.a < 4 THEN INSERT (a, b) VALUES (x.a, x.b)",
+            "WHEN NOT MATCHED THEN INSERT BY NAME",
+            "WHEN NOT MATCHED BY SOURCE AND t.a > 3 THEN DELETE",
+            "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET b = 0",
+        ]
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=15, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(sources, clauses)
+def test_merge_does_what_duckdb_does(rows: list[tuple[int, int]], many: list[str]) -> None:
+    listed = ", ".join(f"({a}, {b})" for a, b in rows)
+    text = f"MERGE INTO t USING (VALUES {listed}) AS x(a, b) ON t.a = x.a {' '.join(many)} RETURNING merge_action, *"
+    start = "INSERT INTO t SELECT range, range % 3, 'o' FROM range(1, 6)"
+    peer = duckdb.connect()
+    peer.execute(START)
+    peer.execute(start)
+    with snapdb.connect() as db:
+        db.execute(START)
+        db.execute(start)
+        ours = outcome(lambda text: db.execute(text).fetchall(), snapdb.SnapdbError, text)
+        assert ours == outcome(lambda text: peer.execute(text).fetchall(), duckdb.Error, text), text
+        read = "SELECT * FROM t ORDER BY ALL"
+        assert db.execute(read).fetchall() == peer.execute(read).fetchall(), text

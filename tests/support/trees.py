@@ -54,6 +54,8 @@ from tests.support.inside.sql import (
     Insert,
     KnownClause,
     LabelClause,
+    Merge,
+    MergeClause,
     MethodClause,
     Name,
     NegativesClause,
@@ -260,6 +262,46 @@ delete = _tree(
     returning=_maybe(_island(RETURNED)),
     message=messages,
 )
+_also = _maybe(_island(CONDITIONS))
+_seen = st.sampled_from(["MATCHED", "NOT MATCHED BY SOURCE"])
+merge_clauses = st.one_of(
+    st.builds(MergeClause, _seen, _also, st.sampled_from(["DELETE", "DO NOTHING", "ERROR"])),
+    st.builds(MergeClause, _seen, _also, st.just("UPDATE"), st.just(False), assignments=assigned),
+    st.builds(MergeClause, _seen, _also, st.just("UPDATE"), st.booleans()),
+    st.builds(
+        MergeClause,
+        st.just("NOT MATCHED"),
+        _also,
+        st.just("INSERT"),
+        st.booleans(),
+        any_columns,
+        values=_maybe(_some(_island(EXPRESSIONS))),
+    ),
+)
+
+
+def _is_reachable(clauses: Sequence[MergeClause]) -> bool:
+    """Whether no clause follows one that applies to all of its rows."""
+    return not any(a.rows == b.rows and a.condition is None for i, b in enumerate(clauses) for a in clauses[:i])
+
+
+merges = st.one_of(
+    *(
+        _tree(
+            Merge,
+            ctes=_maybe(_island(CTES)),
+            table=names,
+            alias=_maybe(names),
+            sources=_island(SOURCES),
+            condition=condition,
+            shared=shared,
+            clauses=_some(merge_clauses).filter(_is_reachable),
+            returning=_maybe(_island(RETURNED)),
+            message=messages,
+        )
+        for condition, shared in ((_island(CONDITIONS), st.just(())), (st.none(), _some(names)))
+    )
+)
 changes = st.one_of(
     _tree(AddColumn, definition=_island(COLUMN)),
     _tree(DropColumn, column=names),
@@ -392,7 +434,9 @@ def _edge(source_key: Any, source_columns: Any, to_key: Any, to_columns: Any) ->
 
 none = st.just(())
 edge = st.one_of(_edge(columns, any_columns, none, none), _edge(none, none, columns, any_columns))
-create_graph = _tree(CreateGraph, name=names, vertices=_some(vertex, 1, 2), edges=_some(edge, 0, 2))
+create_graph = _tree(
+    CreateGraph, name=names, vertices=_some(vertex, 1, 2), edges=_some(edge, 0, 2), validates=st.booleans()
+)
 rules = _tree(
     RetentionRule, keeps=st.sampled_from(["all", "daily", "weekly", "monthly", "yearly"]), length=st.just("3 days")
 )
@@ -660,6 +704,7 @@ STATEMENTS: dict[type[Statement], st.SearchStrategy[Any]] = {
     DropRetention: drop_retention,
     Show: shows,
     Summarize: _tree(Summarize, name=names),
+    Merge: merges,
     Truncate: _tree(Truncate, table=names, message=messages),
     Update: update,
     Vacuum: vacuum,

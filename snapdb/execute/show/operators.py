@@ -121,7 +121,9 @@ def describe(plan: DescribePlan, context: ExecutionContext) -> Rows:
         case PropertyGraph() as graph:
             yield _graph(graph)
             retention = context.catalog.retentions.get(graph.name.lower())
-            return None if retention is None else Outcome(f"keeps {retention} of its snapshots")
+            notes = ["writes are validated"] if graph.validates else []
+            notes += [] if retention is None else [f"keeps {retention} of its snapshots"]
+            return Outcome("; ".join(notes)) if notes else None
         case Snapshot() as snapshot:
             yield _snapshot(context, snapshot)
         case Sampler() as sampler:

@@ -16,7 +16,7 @@ from pathlib import Path
 from snapdb.errors import DataError
 from snapdb.execute.session import ExecutionContext
 from snapdb.execute.tables.returned_rows import rows_of_files
-from snapdb.plan.constraints import referencing
+from snapdb.plan.constraints import checked_constraints, checked_references
 from snapdb.sql_engine import ROW_ID, SqlSession, deleted_rows, is_plain, parquet_files, quote, table_rows, text_literal
 from snapdb.storage.tables.commit import Unchanged
 from snapdb.types import Constraint, Segment, Table
@@ -49,11 +49,11 @@ def check_constraints(
         DataError: A row violates a constraint.
     """
     folded = None if changed is None else {name.lower() for name in changed}
-    checks = [c for c in table.constraints if c.enforced and _touches(_read_by(table, c), folded)]
+    checks = [c for c in checked_constraints(context.catalog, table) if _touches(_read_by(table, c), folded)]
     children = [
         (child, key)
-        for child, key in (referencing(context.catalog, table) if removed is not None else [])
-        if key.enforced and _touches(key.keys, folded)
+        for child, key in (checked_references(context.catalog, table) if removed is not None else [])
+        if _touches(key.keys, folded)
     ]
     if not (files and checks) and not children:
         return []

@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 MISREAD = (ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError, RecursionError)
 """The exceptions that can occur when a damaged value is decoded."""
 
-_LATER = frozenset({"classes", "features", "notify", "stored"})
+_LATER = frozenset({"classes", "features", "notify", "stored", "validates"})
 """Fields added in later releases. They are stored only if they have a value, so that older definitions keep their text
 and digest."""
 _GREATEST = 1 << 57
