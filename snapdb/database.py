@@ -646,7 +646,7 @@ class Database:
         Args:
             name: The name of the graph.
             source: A PyG Data, HeteroData or TemporalData, a DGLGraph, a graph of networkx or igraph, a scipy matrix, a
-                data frame of edges, a mapping of names to frames, or the path of an edge list or of an OGB or TGB folder.
+                data frame of edges, a mapping of names to frames, or the path of an edge list or an OGB or TGB folder.
             snapshot: The name of the snapshot.
             options: See `snapdb.interchange.importing.ImportOptions`.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,10 @@ from snapdb.interchange.tables import (
     column_of,
     numbered,
 )
+from snapdb.on_first_use import module_on_first_use
 from snapdb.sql_engine import text_literal
+
+scipy_io, scipy_sparse = module_on_first_use("scipy.io"), module_on_first_use("scipy.sparse")
 
 Read = Callable[[str], pa.Table]
 """Runs a SELECT and returns its rows."""
@@ -45,9 +47,9 @@ def of_file(read: Read, path: Path, columns: frames.EdgeColumns) -> GraphTables:
     if path.is_dir():
         return _of_folder(read, path)
     if not path.is_file():
-        raise InputError(f"{path} does not exist", code="missing-file")
+        raise InputError(f"{path} does not exist", code="not-a-graph")
     if path.suffix == ".mtx" or path.name.endswith(".mtx.gz"):
-        return of_matrix(_scipy("scipy.io").mmread(path))
+        return _of_scipy(lambda: scipy_io.mmread(path))
     if path.suffix == ".npz":
         return _of_npz(path)
     if path.suffix in (".parquet", ".json", ".jsonl"):
@@ -57,7 +59,7 @@ def of_file(read: Read, path: Path, columns: frames.EdgeColumns) -> GraphTables:
     raise InputError(
         f"the format of {path.name} is unknown; known are edge lists (.csv, .tsv, .txt, .gz, .parquet, .json, out.*), "
         ".npz, .mtx, and folders of OGB and TGB",
-        code="unknown-format",
+        code="not-a-graph",
     )
 
 
@@ -91,7 +93,7 @@ def _of_npz(path: Path) -> GraphTables:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             if "edge_index" not in arrays:
-                return of_matrix(_scipy("scipy.sparse").load_npz(path))
+                return _of_scipy(lambda: scipy_sparse.load_npz(path))
             ends = arrays["edge_index"]
             others = {name: arrays[name] for name in arrays.files if name != "edge_index"}
     except ValueError as error:
@@ -117,10 +119,10 @@ def _of_npz(path: Path) -> GraphTables:
     )
 
 
-def _scipy(name: str) -> Any:
-    """Return a module of scipy."""
+def _of_scipy(read: Callable[[], Any]) -> GraphTables:
+    """Return the tables of a matrix that scipy reads."""
     try:
-        return import_module(name)
+        return of_matrix(read())
     except ModuleNotFoundError:
         raise InputError(
             "this file needs scipy, which is not installed: pip install scipy", code="package-missing"
@@ -137,7 +139,7 @@ def _of_folder(read: Read, path: Path) -> GraphTables:
         return _of_tgb(read, events[0])
     raise InputError(
         f"{path} is neither a folder of OGB (raw/edge.csv.gz) nor of TGB (…edgelist….csv); name the file itself",
-        code="unknown-format",
+        code="not-a-graph",
     )
 
 
@@ -229,7 +231,7 @@ def _of_tgb(read: Read, file: Path) -> GraphTables:
     names = [name.lower() for name in rows.column_names]
     stamp = next((i for i, name in enumerate(names) if name in ("timestamp", "ts", "time")), None)
     if stamp is None:
-        raise InputError(f"{file.name} has no column of times among {names}", code="unknown-format")
+        raise InputError(f"{file.name} has no column of times among {names}", code="not-a-graph")
     ends = [i for i in range(len(names)) if i != stamp][:2]
     edges = rows.select([*ends, stamp]).rename_columns([SOURCE, DESTINATION, TIME])
     times, unit = _whole_times(edges.column(TIME).to_numpy())

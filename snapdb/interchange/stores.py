@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from snapdb.errors import InputError
+from snapdb.errors import BindError
 from snapdb.interchange.tables import (
     DESTINATION,
     EDGE_FEATURES,
@@ -139,7 +139,7 @@ def _edges(name: str, types: tuple[str, str], ends: Any, part: _Part, notes: lis
 
 def _column_name(label: str, columns: Mapping[str, Any]) -> str:
     if label.lower() in {name.lower() for name in columns}:
-        raise InputError(
+        raise BindError(
             f"the tensor {label} has the name of the keys, or of another tensor; rename it", code="duplicate-name"
         )
     return label

@@ -238,9 +238,9 @@ def test_binary_edge_lists(db: Database, tmp_path: Path) -> None:
     with refused("unsafe-file", "bad.npz"):
         db.import_graph("g", tmp_path / "bad.npz")
     (tmp_path / "x.pkl").write_bytes(b"")
-    with refused("unknown-format", "x.pkl"):
+    with refused("not-a-graph", "x.pkl"):
         db.import_graph("g", tmp_path / "x.pkl")
-    with refused("missing-file", "nothing.csv", recorded=False):
+    with refused("not-a-graph", "nothing.csv", recorded=False):
         db.import_graph("g", tmp_path / "nothing.csv")
 
 
@@ -297,7 +297,7 @@ def test_a_folder_of_tgb(db: Database, tmp_path: Path) -> None:
     rows = db.execute("SELECT source, destination, edge_time FROM now.edge").fetchall()
     assert rows == [(0, 10, 3), (1, 11, 4)]
     assert "state_label" in made.notes[0]
-    with refused("unknown-format", "neither", recorded=False):
+    with refused("not-a-graph", "neither", recorded=False):
         db.import_graph("h", tmp_path)
 
 
