@@ -7,7 +7,7 @@ from snapdb.sql.lexer import READS, Finder, Pairs, Run, Token, partners, says, t
 from snapdb.sql.queries import main_of_with, opens_bound
 from snapdb.sql.unsupported import refuse_qualified, unsupported
 
-_CONSTRAINTS = ("NOT NULL is the only constraint of tables", "find the rows that violate it with a SELECT")
+_CONSTRAINTS = ("a table is created with its constraints", "write CREATE TABLE new (…), then INSERT INTO new FROM t")
 
 _COPIED = "write CREATE OR REPLACE TABLE t AS SELECT … FROM t"
 

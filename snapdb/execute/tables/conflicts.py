@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from snapdb.execute.session import ExecutionContext
-from snapdb.execute.tables.constraints import select_keys, stored_keys
+from snapdb.execute.tables.constraints import key_range, select_keys, stored_keys
 from snapdb.execute.tables.returned_rows import discard, rows_of_files
 from snapdb.execute.tables.splitting import split_rows
 from snapdb.plan.conflicts import Conflict
@@ -108,7 +108,11 @@ def _updated(
     root = context.store.db_dir.path
     struct = ", ".join(f"{quote(c.name)} := {quote(c.name)}" for c in table.columns)
     excluded = f"SELECT {_ID} AS n, struct_pack({struct}) AS excluded FROM ({_numbered(context, table, new)})"
-    existing = table_rows(table, root, row_ids=True, ordered=False)
+    (key,) = conflict.keys  # DO UPDATE is about one key, whose range lets the scan skip row groups
+    keys = select_keys(_numbered(context, table, new), key)
+    with context.store.sql_engine.session() as session:
+        within = key_range(session, table, key, keys)
+    existing = f"SELECT * FROM ({table_rows(table, root, row_ids=True, ordered=False)}){within}"
     rows = (
         f"SELECT existing.*, excluded FROM ({existing}) AS existing "
         f"JOIN (SELECT * FROM {parquet_files([pairs], root)} WHERE first) AS pairs ON existing.{_ID} = pairs.row_id "

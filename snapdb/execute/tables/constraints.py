@@ -214,14 +214,14 @@ def stored_keys(
     # The join comes first, because it skips row groups. Its few rows are then compared with the deleted ones.
     rows = table_rows(replace(table, deletes=()), root, row_ids=True)
     keys = ", ".join(f"{quote(name)} AS k{i}" for i, name in enumerate(names))
-    known = f"SELECT {keys}, {_ID} FROM ({rows}){_range(session, table, names, fresh)}"
+    known = f"SELECT {keys}, {_ID} FROM ({rows}){key_range(session, table, names, fresh)}"
     joined = f"SELECT fresh.*, known.{_ID} FROM ({known}) AS known JOIN fresh USING"
     deletes = [*table.deletes, *removed]
     live = f" WHERE {_ID} NOT IN ({deleted_rows(deletes, root)})" if deletes else ""
     return f"SELECT {selected} FROM ({joined} ({_columns(names)})){live}"
 
 
-def _range(session: SqlSession, table: Table, names: Sequence[str], fresh: str) -> str:
+def key_range(session: SqlSession, table: Table, names: Sequence[str], fresh: str) -> str:
     """Return a WHERE clause with the least and greatest key, for which the scan skips row groups."""
     column = table.column(names[0])
     if column is None or not is_plain(column.type) or not _ORDERED.match(column.type):
