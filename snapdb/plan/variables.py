@@ -9,7 +9,7 @@ import contextlib
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -116,7 +116,7 @@ def _holds_rows(value: Any) -> bool:
     """Return whether a variable's type is one of tables: not lists, for example, which any function has."""
     if isinstance(value, type) or value is None:
         return False
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):  # other mappings can be expensive to read, such as files of arrays
         return bool(value) and all(isinstance(name, str) and _is_column(each) for name, each in value.items())
     kind = type(value)  # attributes of the value itself can be expensive
     if hasattr(kind, "__arrow_c_stream__") or hasattr(kind, "__arrow_c_array__") or hasattr(kind, "iloc"):
