@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from snapdb.arrays import Bools, Int64s
 from snapdb.errors import CorruptError, DatabaseError
+from snapdb.graph import conversion
 from snapdb.graph.adjacency import AdjacencyOpener, open_incoming, open_outgoing, outgoing_artifact, serves_outgoing
 from snapdb.graph.features import open_feature, open_features, open_history, open_target
 from snapdb.graph.layout import (
@@ -46,6 +47,39 @@ class OpenSnapshot(NamedTuple):
     """Vertex type → its id map."""
     lease: Lease
     """The locks that protect the files."""
+
+    def to_networkx(self) -> Any:
+        """Return the graph as a networkx MultiDiGraph, in memory.
+
+        Nodes are your keys, or (vertex type, key) if there are several vertex types. Edges have `time` and `weight` if
+        the graph declares them, and `type` if there are several edge types.
+
+        Raises:
+            InputError: networkx is not installed.
+        """
+        return conversion.to_networkx(self.view)
+
+    def to_igraph(self) -> Any:
+        """Return the graph as a directed igraph Graph, with your keys as `name` of the vertices.
+
+        Raises:
+            InputError: igraph is not installed.
+        """
+        return conversion.to_igraph(self.view)
+
+    def to_scipy(self, edge: str | None = None) -> Any:
+        """Return the adjacency of an edge type as a scipy CSR matrix [sources, destinations] of dense ids.
+
+        The values are weights, or 1 for each edge without a weight. Parallel edges add up.
+
+        Args:
+            edge: The name of the edge type. None is enough if there is only one.
+
+        Raises:
+            BindError: The edge type does not exist, or there are several and none is named.
+            InputError: scipy is not installed.
+        """
+        return conversion.to_scipy(self.view, edge)
 
 
 _KEPT_KEYS = 100_000_000
