@@ -19,6 +19,7 @@ from snapdb.errors import InputError
 from snapdb.execute.rendering import JSON, PLAIN, SECONDS, Spelling, is_plan, printable, render, spell, type_name
 from snapdb.on_first_use import module_on_first_use
 from snapdb.types.text import counted
+from snapdb_cli.spreadsheets import workbook
 
 pq = module_on_first_use("pyarrow.parquet")
 
@@ -237,7 +238,7 @@ def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]
         yield group
 
 
-BINARY: Mapping[str, _Packer] = MappingProxyType({"parquet": _parquet, "arrow": _arrow})
+BINARY: Mapping[str, _Packer] = MappingProxyType({"parquet": _parquet, "arrow": _arrow, "xlsx": workbook})
 
 _Piece = TypeVar("_Piece", str, bytes)
 

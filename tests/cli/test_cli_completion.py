@@ -27,6 +27,7 @@ COMMANDS = [
     "draw",
     "export",
     "help",
+    "import",
     "plot",
     "publish",
     "replay",
@@ -69,7 +70,7 @@ def test_commands_and_databases_are_offered_first(folder: Path) -> None:
 def test_options_and_their_values_are_offered(folder: Path) -> None:
     assert offered("--fo") == ["--format", "--folder"]
     assert offered("--form") == ["--format"]
-    assert offered("--format", "") == ["table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "arrow"]
+    assert offered("--format", "") == ["table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "arrow", "xlsx"]
     assert offered("shop.snapdb", "--format", "js") == ["json", "jsonl"]
     assert offered("shop.snapdb", "-f", "") == ["file"]
     assert offered("shop.snapdb", "-o", "") == ["file"]

@@ -146,7 +146,7 @@ def test_an_output_file_takes_the_format_of_its_suffix(tmp_path: Path) -> None:
     assert (tmp_path / "b.csv").read_text() == "n\n1\na\tb\n2\t3\n"
 
 
-@pytest.mark.parametrize("name", ["q.xlsx", "q.csv.gz", "q.XLS", "q.feather"])
+@pytest.mark.parametrize("name", ["q.xls", "q.csv.gz", "q.XLS", "q.feather"])
 def test_an_output_file_of_an_unknown_suffix_is_refused(name: str, tmp_path: Path) -> None:
     done = run("-c", "SELECT 1 AS n", "-o", tmp_path / name)
     assert (done.exit_code, done.stdout) == (2, "")

@@ -24,6 +24,10 @@ TYPES = """SELECT 170141183460469231731687303715884105727::HUGEINT % 10**30 AS h
   [1, 2, 3]::FLOAT[3] AS vector, 'low'::ENUM ('low', 'high') AS level, NULL::INTEGER AS nothing"""
 
 
+COLUMNS = ("parquet", "arrow")
+"""The binary formats that Arrow reads."""
+
+
 def run(*words: str | Path) -> Result:
     return CliRunner().invoke(main, [str(word) for word in words])
 
@@ -33,7 +37,7 @@ def read(kind: str, data: bytes) -> pa.Table:
     return pq.read_table(io.BytesIO(data)) if kind == "parquet" else pa.ipc.open_stream(data).read_all()
 
 
-@pytest.mark.parametrize("kind", BINARY)
+@pytest.mark.parametrize("kind", COLUMNS)
 def test_binary_formats_keep_every_type(kind: str, db: snapdb.Database) -> None:
     done = run("--format", kind, "-c", TYPES)
     assert (done.exit_code, done.stderr) == (0, "")
@@ -52,7 +56,7 @@ def test_an_interval_fits_arrow_and_is_refused_by_name_for_parquet() -> None:
     assert "parquet has no type for column gap (interval); cast it, e.g. to VARCHAR" in failed.stderr
 
 
-@pytest.mark.parametrize("kind", BINARY)
+@pytest.mark.parametrize("kind", COLUMNS)
 def test_an_empty_result_has_its_columns(kind: str) -> None:
     table = read(kind, run("--format", kind, "-c", "SELECT 1 AS n, 'x' AS t WHERE false").stdout_bytes)
     assert (table.num_rows, table.column_names) == (0, ["n", "t"])
@@ -66,7 +70,7 @@ def test_many_small_batches_make_few_row_groups() -> None:
     assert (metadata.num_rows, metadata.num_row_groups) == (300_000, 3)
 
 
-@pytest.mark.parametrize("kind", [*BINARY, *_TEXTUAL])
+@pytest.mark.parametrize("kind", [*COLUMNS, *_TEXTUAL])
 def test_a_large_result_goes_out_while_it_is_made(kind: str) -> None:
     schema, made = pa.schema({"i": pa.int64()}), 0
 
@@ -84,7 +88,7 @@ def test_a_large_result_goes_out_while_it_is_made(kind: str) -> None:
     assert made <= 3
 
 
-@pytest.mark.parametrize("kind", BINARY)
+@pytest.mark.parametrize("kind", COLUMNS)
 def test_a_binary_file_holds_one_result(kind: str, tmp_path: Path) -> None:
     two = run("--format", kind, "-c", "SELECT 1 AS a", "-c", "SELECT 2 AS b")
     assert two.exit_code == 1

@@ -103,7 +103,7 @@ class Settings:
         return {"read_only": self.read_only, "threads": self.threads, "folders": folders, "variables": False}
 
 
-FORMATS = ("table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "arrow")
+FORMATS = ("table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "arrow", "xlsx")
 """The formats of `output`, repeated here so that printing the help does not import that module."""
 
 _SUFFIXES = {
@@ -116,6 +116,7 @@ _SUFFIXES = {
     ".ndjson": "jsonl",
     ".parquet": "parquet",
     ".tsv": "tsv",
+    ".xlsx": "xlsx",
 }
 _DRAWN = ("", ".txt", ".log")
 """The file extensions of tables that are drawn as text."""

@@ -29,7 +29,7 @@ _SWITCH = ("on", "off")
 _STYLES = ("default", "dark", "light", "none")
 _KEYS = ("emacs", "vi")
 _COMPLETION = ("tab", "typing")
-_FORMATS = FORMATS[:-2]
+_FORMATS = tuple(name for name in FORMATS if name not in ("parquet", "arrow", "xlsx"))
 _TIMES = ("seconds", "all")
 
 
