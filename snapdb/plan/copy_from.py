@@ -14,6 +14,7 @@ from snapdb.plan.scope import BindContext
 from snapdb.plan.tables import InsertPlan
 from snapdb.sql.exports import CopyFrom
 from snapdb.sql_engine import SqlSession, file_literal, files_literal, text_literal
+from snapdb.types.lakes import about_lake
 from snapdb.types.text import did_you_mean
 
 _CSV_OPTIONS = (
@@ -131,7 +132,8 @@ def _copy_options(statement: CopyFrom) -> tuple[str, dict[str, str | bool | int 
     given = {name.text.lower(): value for name, value in statement.options}
     format_ = str(given.pop("format", _format_of_path(statement.path))).lower()
     if format_ not in _COPY_OPTIONS:
-        hint = f"the formats are {', '.join(_COPY_OPTIONS)}{did_you_mean(format_, _COPY_OPTIONS)}"
+        known = f"the formats are {', '.join(_COPY_OPTIONS)}{did_you_mean(format_, _COPY_OPTIONS)}"
+        hint = about_lake(format_) or known
         span = next((name.span for name, _ in statement.options if name.text.lower() == "format"), None)
         raise BindError(
             f"unknown format {format_!r} of COPY FROM; {hint}", span=span or statement.path_span, code="unknown-format"

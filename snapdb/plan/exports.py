@@ -22,6 +22,7 @@ from snapdb.sql.exports import CopyFrom, CopySampleTo, CopySnapshotTo, CopyTo
 from snapdb.sql.syntax import ColumnList, Name
 from snapdb.sql_engine import Names, quote, quote_all, quote_odd, text_literal
 from snapdb.types import Column, Snapshot, Table, by_word
+from snapdb.types.lakes import about_lake
 from snapdb.types.text import counted, did_you_mean
 
 FileFormat = Literal["parquet", "csv", "tsv", "json", "jsonl", "arrow"]
@@ -264,7 +265,8 @@ def _file_format(statement: CopyTo) -> FileFormat:
             raise BindError(f"unknown file extension .{ending[1][:40]}{hint}", span=place, code="unknown-format")
         return implied
     if (format_ := _FILE_FORMATS.get(str(option).lower())) is None:
-        hint = did_you_mean(str(option), _FILE_FORMATS) or f"; the formats are {', '.join(_FILE_FORMATS)}"
+        instead = about_lake(str(option), writes=True) or f"the formats are {', '.join(_FILE_FORMATS)}"
+        hint = did_you_mean(str(option), _FILE_FORMATS) or f"; {instead}"
         raise BindError(f"unknown format {str(option)[:40]!r} of COPY TO{hint}", span=place, code="unknown-format")
     return format_
 

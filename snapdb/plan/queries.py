@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from snapdb.catalog import Catalog
@@ -12,6 +13,7 @@ from snapdb.errors import CorruptError, SnapdbError, Span
 from snapdb.plan.variables import unfit_variable
 from snapdb.sql.syntax import SqlFragment
 from snapdb.sql_engine import Names, together
+from snapdb.types.lakes import about_lake
 from snapdb.types.text import did_you_mean
 
 Parameters = Sequence[Any] | Mapping[str, Any] | None
@@ -216,6 +218,10 @@ def _columns(query: BoundQuery, catalog: Catalog) -> Iterator[str]:
 def _unknown_table(message: str, fragment: str, catalog: Catalog, query: str) -> str:
     name = (re.findall('"(.*)"', message) or [""])[0]
     if fragment.startswith("'"):
+        folder = Path(fragment[1:-1])
+        marks = {"delta": folder / "_delta_log", "iceberg": folder / "metadata"}
+        if lake := next((about_lake(name) for name, mark in marks.items() if mark.is_dir()), ""):
+            return f"{fragment} is a folder of a table format that is not supported: {lake}"
         readers = f"read_csv({fragment}), read_json or read_parquet"
         return f"file {fragment} does not exist, or its format is unknown; for other formats write {readers}"
     schema, dot, element = fragment.partition(".")

@@ -13,6 +13,7 @@ from snapdb.errors import BindError, CorruptError, InputError, ParseError, Query
 from snapdb.remote.files import url_error
 from snapdb.sql_engine.sources import outside
 from snapdb.types.algorithms import ALGORITHM_NAMES
+from snapdb.types.lakes import about_lake
 from snapdb.types.text import did_you_mean
 
 Place = Callable[[str, SnapdbError], None]
@@ -25,6 +26,7 @@ _KINDS: tuple[tuple[type[Exception], type[SnapdbError]], ...] = (
     (duckdb.Error, QueryError),
 )
 _ARROW = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
+_NAMED_FUNCTION = re.compile(r'Function with name "?(\w+)')
 _REFUSED = re.compile(r"\.?; (\* SET |Please try installing).*", re.DOTALL)
 """DuckDB's hints that do not apply to snapdb."""
 _UNREADABLE = re.compile(r"magic bytes|[Pp]arquet|CSV|[Ff]ile")
@@ -165,7 +167,9 @@ def _one_line(message: str) -> str:
     instead = (
         "extensions are not supported: copy the data to this machine first" if "extension" in line else "leave it out"
     )
-    return _REFUSED.sub(f"; {instead}", line)
+    named = _NAMED_FUNCTION.search(line)
+    lake = about_lake(named[1]) if named else ""
+    return _REFUSED.sub(f"; {lake or instead}", line)
 
 
 def _translate_message(message: str, query: str = "", span: Span | None = None) -> SnapdbError | None:

@@ -125,7 +125,23 @@ def test_errors_name_the_problem_and_no_secret(db: snapdb.Database, bucket: str)
         assert SECRET not in str(error)
         assert "Traceback" not in str(error)
     with refused("unwritable-file"):
-        db.execute(f"COPY (SELECT 1 AS a) TO '{bucket}/out.parquet'")
+        db.execute("COPY (SELECT 1 AS a) TO 'https://host/out.parquet'")
+    with pytest.raises(DatabaseError) as refused_write:
+        db.execute("COPY (SELECT 1 AS a) TO 's3://no-such-bucket-at-all/x.parquet'")
+    assert SECRET not in str(refused_write.value)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "json", "arrow"])
+def test_rows_are_written_to_an_object(db: snapdb.Database, bucket: str, ending: str) -> None:
+    db.execute("CREATE TABLE t AS SELECT range AS i FROM range(5)")
+    written = db.execute(f"COPY t TO '{bucket}/out/t.{ending}'")
+    assert written.message == f"5 rows to {bucket}/out/t.{ending}"
+    if ending != "arrow":
+        assert db.execute(f"SELECT count(*), sum(i) FROM '{bucket}/out/t.{ending}'").fetchall() == [(5, 10)]
+    before = open_store(f"{bucket}/out").get(f"t.{ending}")
+    with pytest.raises(SnapdbError):
+        db.execute(f"COPY (SELECT CAST('x' || i AS INT) AS i FROM t) TO '{bucket}/out/t.{ending}'")
+    assert open_store(f"{bucket}/out").get(f"t.{ending}") == before
 
 
 def test_folders_can_be_urls(bucket: str, tmp_path: Path) -> None:
@@ -134,8 +150,11 @@ def test_folders_can_be_urls(bucket: str, tmp_path: Path) -> None:
         for other in ("s3://snaps/elsewhere/a.parquet", f"{tmp_path}/x.csv"):
             with refused("folder-not-allowed"):
                 db.execute(f"FROM '{other}'")
-    with snapdb.connect(tmp_path / "closed", folders=[]) as db, refused("folder-not-allowed"):
-        db.execute(f"FROM '{bucket}/day0.parquet'")
+    with snapdb.connect(tmp_path / "closed", folders=[]) as db:
+        with refused("folder-not-allowed"):
+            db.execute(f"FROM '{bucket}/day0.parquet'")
+        with refused("folder-not-allowed", recorded=False):
+            db.execute(f"COPY (SELECT 1 AS a) TO '{bucket}/out.parquet'")
 
 
 def test_a_task_reads_and_publishes(

@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from snapdb.execute.results import Outcome, Rows
 from snapdb.execute.session import ExecutionContext
 from snapdb.plan.exports import CopyToPlan, FileFormat
 from snapdb.plan.queries import BoundQuery
+from snapdb.remote import is_url, open_store
 from snapdb.remote.files import is_file_url
 from snapdb.sql_engine import SqlSession, parquet_form, quote, quote_all, quote_odd, text_literal
 from snapdb.sql_engine.values import plain
@@ -27,10 +29,11 @@ _LINKS = 40
 def copy_to(plan: CopyToPlan, context: ExecutionContext) -> Rows:
     """Run COPY (query) TO: write the rows to a temporary file in the target directory, and then rename it."""
     yield from ()
-    target = _target(context, plan)
+    remote = is_file_url(plan.path)
+    target = Path(plan.path) if remote else _target(context, plan)
     with (
         context.bind_context.session(plan.query) as session,
-        _beside(context, plan, target) as path,
+        _uploaded(context, plan) if remote else _beside(context, plan, target) as path,
         context.watching(session, f"writing {target.name}"),
     ):
         if plan.format == "arrow":
@@ -81,8 +84,6 @@ def _is_device(path: str) -> bool:
 @contextmanager
 def _beside(context: ExecutionContext, plan: CopyToPlan, target: Path) -> Iterator[Path]:
     """Yield a temporary path in the target directory. It is renamed to the target on success, and removed otherwise."""
-    if is_file_url(plan.path):
-        raise _refused(plan, f"cannot write {plan.path}: COPY … TO writes only local files; write one and upload it")
     path = hidden_beside(target)
     try:
         yield path
@@ -94,6 +95,25 @@ def _beside(context: ExecutionContext, plan: CopyToPlan, target: Path) -> Iterat
         raise _refused(plan, f"cannot write {plan.path}: {reason}") from error
     finally:
         context.store.disk.remove(path)
+
+
+@contextmanager
+def _uploaded(context: ExecutionContext, plan: CopyToPlan) -> Iterator[Path]:
+    """Yield a temporary path, whose file is uploaded on success: readers see the old object or the whole new one."""
+    folder, _, name = plan.path.rpartition("/")
+    if not is_url(plan.path) or not name:
+        what = "objects can be written to s3://, gs:// and az://, under a name in a bucket"
+        raise _refused(plan, f"cannot write {plan.path}: {what}")
+    try:
+        context.store.sql_engine.check_folder(plan.path)
+        store = open_store(folder)
+    except InputError as error:
+        error.span = plan.span
+        raise
+    with tempfile.TemporaryDirectory(prefix="snapdb-copy-") as scratch:
+        path = Path(scratch, name)
+        yield path
+        store.put(name, path)
 
 
 def _refused(plan: CopyToPlan, message: str) -> InputError:
