@@ -160,7 +160,7 @@ class _Bucket:
                 "permissions of the bucket",
                 code="storage-denied",
             ) from None  # its text can contain signed URLs
-        except self._errors.BaseError as error:
+        except (self._errors.BaseError, FileNotFoundError) as error:  # the latter if a bucket does not exist
             reason = reason_of(str(error))
             if any(word in reason.lower() for word in ("retries", "timed out", "connect", "error sending request")):
                 raise LockedError(
