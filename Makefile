@@ -31,12 +31,12 @@ help: ## list the targets
 demo: $(RUNTIME) ## run the whole job on generated data: load, snapshot, sample, train, compare
 	$(BIN)/snapdb demo
 
-# Two jobs: the checks take one processor for minutes, and tests wait for processes and disks.
+# Two jobs, and three workers on two processors: the checks take one processor, and tests wait for processes and disks.
 test: $(INSTALLED) ## everything that must pass before a commit lands: tests, doctests, .slt files, the examples of the docs
 	$(MAKE) --no-print-directory --jobs 2 check suite
 
 suite: $(INSTALLED)
-	$(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder -q
+	$(BIN)/pytest -n 3 --dist loadgroup --no-loadscope-reorder -q
 
 check: lint types contracts ## all that needs no test run
 

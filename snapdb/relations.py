@@ -52,13 +52,13 @@ class Relation:
         >>> db.sql("SELECT max(n) FROM numbers").fetchone()
         (5,)
         >>> numbers.limit(2).show()
-        ┌───────┬───────┐
-        │     n │   odd │
-        │ int64 │ int64 │
-        ├───────┼───────┤
-        │     0 │     0 │
-        │     1 │     1 │
-        └───────┴───────┘
+        ┌────────┬────────┐
+        │      n │    odd │
+        │ bigint │ bigint │
+        ├────────┼────────┤
+        │      0 │      0 │
+        │      1 │      1 │
+        └────────┴────────┘
         2 rows
         >>> db.close()
     """

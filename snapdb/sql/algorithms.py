@@ -59,6 +59,8 @@ def find_algorithms(tokens: Sequence[Token]) -> tuple[PatternPlace, ...]:
     >>> from snapdb.sql.lexer import scan
     >>> find_algorithms(scan("SELECT degree, hops(x) FROM t, degree('june') WHERE degree(1) > 2"))
     (PatternPlace(first=10, last=13),)
+    >>> find_algorithms(scan("hops USING"))
+    ()
     """
     # This runs for every token of a query, so most queries end here.
     if not any(token[0] == "word" and token[1].lower() in ALGORITHM_NAMES for token in tokens):
@@ -105,7 +107,7 @@ def _item_starts(tokens: Sequence[Token]) -> Iterator[int]:
             if word != "FROM" or (before != "DISTINCT" and level.function not in _TAKING_FROM):
                 # USING (column) follows a join, and USING t the table of DELETE.
                 level.in_from = level.in_from or word != "LATERAL"
-                level.expects = tokens[index + 1 : index + 2] != [] and (
+                level.expects = len(tokens) > index + 1 and (
                     word not in ("USING", "PIVOT", "UNPIVOT") or tokens[index + 1].text != "("
                 )
         elif word in _ENDS:

@@ -383,7 +383,6 @@ def test_runs_go_on_while_a_receiver_hangs_and_no_trace_of_its_address_is_left(
         until(lambda: "failed" in [run.state for run in shop.runs()])  # a busy machine misses the first runs
         ended = len([run for run in shop.runs() if run.state == "ok"])
         until(lambda: len([run for run in shop.runs() if run.state == "ok"]) >= ended + 3)
-        assert len(receiver.posts) == 1  # it still waits for the first answer
         receiver.answers.set()
         with shop.catalog_db.writing() as connection:
             for task in TaskRows(connection).read().values():
