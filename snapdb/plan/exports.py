@@ -9,18 +9,19 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from snapdb.catalog.elements import shown_columns
 from snapdb.catalog.system_tables import SCHEMA, SYSTEM_TABLES
-from snapdb.errors import BindError, ParseError, SnapdbError, Span
+from snapdb.errors import BindError, InputError, ParseError, SnapdbError, Span
 from snapdb.plan.copy_from import bind_copy_from
 from snapdb.plan.fits import SqlType
-from snapdb.plan.names import find_named
+from snapdb.plan.names import check_new, find_named
 from snapdb.plan.plan import Plan, PlanFamily, PlanNode, describe_query
 from snapdb.plan.queries import BoundQuery
 from snapdb.plan.samples import bind_sample
 from snapdb.plan.samples.plans import SamplePlan
 from snapdb.plan.scope import BindContext
-from snapdb.sql.exports import CopyFrom, CopySampleTo, CopySnapshotTo, CopyTo
+from snapdb.sql.exports import CopyDatabase, CopyFrom, CopySampleTo, CopySnapshotTo, CopyTo
 from snapdb.sql.syntax import ColumnList, Name
-from snapdb.sql_engine import Names, quote, quote_all, quote_odd, text_literal
+from snapdb.sql_engine import Names, check_storable, quote, quote_all, quote_odd, text_literal
+from snapdb.sql_engine.foreign import ForeignDatabase
 from snapdb.types import Column, Snapshot, Table, by_word
 from snapdb.types.lakes import about_lake
 from snapdb.types.text import counted, did_you_mean
@@ -103,6 +104,33 @@ _COPY_SAMPLE = "COPY (SAMPLE …) TO"
 _BATCH_FORMATS: dict[str, _BatchFormat] = by_word(_BatchFormat)
 _BATCH_OPTIONS: dict[str, type] = {"format": str, "epochs": int, "overwrite": bool}
 _VALUE_WORDS = {bool: "true or false", int: "an integer", str: "one name"}
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignTable:
+    """A table of another database that is copied."""
+
+    source: str
+    """Its name in the other database."""
+    name: str
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyDatabasePlan(Plan):
+    """COPY FROM DATABASE: create tables with the rows of another database's tables, as one version."""
+
+    transactional: ClassVar[bool] = True
+
+    path: str
+    tables: tuple[ForeignTable, ...]
+    base: int
+    """The version at which the names were checked."""
+    message: str | None
+
+    def describe(self) -> PlanNode:
+        names = ", ".join(table.name for table in self.tables)
+        return PlanNode("CopyDatabase", f"{self.path}: {names}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,14 +468,50 @@ def _overwrites(options: Mapping[str, _Chosen]) -> bool:
     return "overwrite" in options and bool(options["overwrite"].value)
 
 
+def _bind_copy_database(statement: CopyDatabase, context: BindContext) -> CopyDatabasePlan:
+    """Read the columns of the chosen tables, and check that their names are free."""
+    try:
+        context.store.sql_engine.check_folder(statement.path)
+        with ForeignDatabase(statement.path) as database:
+            known = database.tables()
+    except InputError as error:
+        error.span = statement.path_span
+        raise
+    tables: list[ForeignTable] = []
+    for source, name in statement.tables or [(Name(each, statement.path_span), None) for each in known]:
+        found = next((each for each in known if each.lower() == source.text.lower()), None)
+        if found is None:
+            hint = did_you_mean(source.text, known) or f"; it has {', '.join(known) or 'no tables'}"
+            raise BindError(
+                f'table "{source}" does not exist in {statement.path}{hint}', span=source.span, code="unknown-table"
+            )
+        new = name or source
+        check_new(context.catalog, new)
+        if new.text.lower() in {table.name.lower() for table in tables}:
+            raise BindError(f'table "{new}" is listed twice', span=new.span, code="duplicate-name")
+        try:
+            check_storable(known[found])
+        except BindError as error:
+            error.message = f"{found}: {error.message}"
+            error.span = source.span
+            raise
+        columns = tuple(replace(column, field=i) for i, column in enumerate(known[found], 1))
+        tables.append(ForeignTable(found, new.text, columns))
+    if not tables:
+        raise InputError(f"{statement.path} has no tables", span=statement.path_span, code="unreadable-database")
+    return CopyDatabasePlan(statement.path, tuple(tables), context.catalog.version, statement.message)
+
+
 FAMILY = PlanFamily(
     binders={
+        CopyDatabase: _bind_copy_database,
         CopyFrom: bind_copy_from,
         CopyTo: _bind_copy_to,
         CopySnapshotTo: _bind_copy_snapshot,
         CopySampleTo: _bind_copy_sample,
     },
     operators={
+        CopyDatabasePlan: "snapdb.execute.exports.databases:copy_database",
         CopyToPlan: "snapdb.execute.exports.files:copy_to",
         CopySnapshotPlan: "snapdb.execute.exports.arrays:copy_snapshot",
         CopySamplePlan: "snapdb.execute.exports.arrays:copy_sample",

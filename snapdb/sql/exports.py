@@ -69,6 +69,22 @@ class CopyFrom(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class CopyDatabase(Statement):
+    """COPY FROM DATABASE 'path' [TABLES (name [AS name], …)] [MESSAGE '…']."""
+
+    path: str
+    path_span: Span = field(compare=False)
+    tables: tuple[tuple[Name, Name | None], ...]
+    """The tables with their new names, or empty for all tables."""
+    message: str | None
+
+    def to_sql(self) -> str:
+        listed = [print_name(a) + ("" if b is None else f" AS {print_name(b)}") for a, b in self.tables]
+        tables = f"TABLES ({', '.join(listed)})" if listed else None
+        return print_statement(f"COPY FROM DATABASE {print_string(self.path)}", tables, print_message(self.message))
+
+
+@dataclass(frozen=True, slots=True)
 class CopyTo(Statement):
     """COPY table [AT (…)] [(columns)] | snapshot.element [(columns)] | (query) TO 'path' [(option value, …)]."""
 
@@ -132,6 +148,13 @@ class CopySampleTo(Statement):
         return print_statement(
             f"COPY ({self.sample.to_sql()})", f"TO {print_string(self.path)}", _print_options(self.options)
         )
+
+
+def _copy_database(tree: Tree, place: Place) -> CopyDatabase:
+    path = leaves(tree)[0]
+    renamed = (list(map(name, leaves(each))) for each in trees(tree) if each.data == "renamed")
+    tables = tuple((names[0], names[1] if len(names) > 1 else None) for names in renamed)
+    return CopyDatabase(*place, path=string(path), path_span=span_of(path), tables=tables, message=message(tree))
 
 
 def _copy_from(tree: Tree, place: Place) -> CopyFrom:
@@ -264,7 +287,12 @@ def _check(tokens: Sequence[Token]) -> None:
 
 FAMILY = Family(
     grammar="exports",
-    builders={"copy_from": _copy_from, "copy_to": _copy_to, "copy_snapshot": _copy_snapshot},
+    builders={
+        "copy_database": _copy_database,
+        "copy_from": _copy_from,
+        "copy_snapshot": _copy_snapshot,
+        "copy_to": _copy_to,
+    },
     nesting={"copy_sample": _copy_sample},
     fragments=_fragments,
     check=_check,

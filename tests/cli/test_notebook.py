@@ -104,6 +104,15 @@ def test_an_open_database_of_a_variable_is_used_and_left_open(notebook: Notebook
         assert db.execute("SELECT 1").fetchone() == (1,)
 
 
+def test_variables_of_the_notebook_are_tables(notebook: Notebook) -> None:
+    notebook.value("%snap ./shop.snapdb")
+    notebook.shell.user_ns["frame"] = pd.DataFrame({"a": [1, 2]})
+    assert notebook.value("%snap SELECT sum(a) FROM frame").fetchall() == [(3,)]
+    assert notebook.value("%snap").execute("SELECT 1").fetchall() == [(1,)]
+    notebook.value("own = %snap SELECT a FROM frame WHERE a > 1")
+    assert notebook.value("%snap SELECT count(*) FROM own").fetchall() == [(1,)]
+
+
 def test_without_a_database_there_is_a_temporary_one_and_it_is_said(notebook: Notebook) -> None:
     cell = notebook.run("%snap SELECT 1 AS a")
     assert cell.value.fetchall() == [(1,)]

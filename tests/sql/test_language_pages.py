@@ -29,6 +29,7 @@ from tests.support.inside.sql import (
     Begin,
     CheckDatabase,
     Commit,
+    CopyDatabase,
     CopyFrom,
     CopySampleTo,
     CopySnapshotTo,
@@ -68,7 +69,7 @@ from tests.support.inside.sql import (
     Vacuum,
     load_family,
 )
-from tests.support.places import ROOT
+from tests.support.places import ROOT, make_sqlite_file
 from tests.support.slt import parse_slt
 from tests.support.waiting import PATIENCE
 
@@ -110,6 +111,7 @@ ROWS: dict[type[Statement], Row] = {
     Truncate: Row("TRUNCATE", "tables#truncate", "TRUNCATE TABLE made"),
     AlterTable: Row("ALTER TABLE", "tables#alter-table", "ALTER TABLE made ADD COLUMN b INTEGER"),
     CopyTo: Row("COPY … TO", "exports#copy", "COPY made TO 'made.parquet'", command="`--format`, `-o`"),
+    CopyDatabase: Row("COPY FROM DATABASE", "exports#copy", "COPY FROM DATABASE 'old.sqlite'"),
     CopyFrom: Row("COPY … FROM", "exports#copy", "COPY made FROM 'made.parquet' (FORMAT parquet)"),
     CopySnapshotTo: Row(
         "COPY SNAPSHOT", "exports#copy", "COPY SNAPSHOT june TO 'out' (FORMAT npz)", command="`snapdb export`"
@@ -188,6 +190,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (setup,) = re.findall(r"```sql\n(.*?)```", LANGUAGE.read_text("utf-8"), re.DOTALL)
     with snapdb.connect("shop.snapdb") as db:
         db.script(setup)
+    make_sqlite_file(tmp_path / "old.sqlite")
     return tmp_path
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from tests.support.places import ROOT
+from tests.support.places import ROOT, make_sqlite_file
 from tests.support.refusals import refused
 
 pytestmark = pytest.mark.slow
@@ -51,6 +51,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch, snapdb.connect(folder / "test.snapdb") as db:
         patch.chdir(folder)
         db.script(SETUP)
+    make_sqlite_file(folder / "old.sqlite")
     return folder
 
 

@@ -24,6 +24,7 @@ from tests.support.inside.sql import (
     Clauses,
     ClockClause,
     Commit,
+    CopyDatabase,
     CopyFrom,
     CopySampleTo,
     CopySnapshotTo,
@@ -319,6 +320,7 @@ copy_from = _tree(
     new_only=st.booleans(),
     message=messages,
 )
+copy_database = _tree(CopyDatabase, path=texts, tables=_some(st.tuples(names, _maybe(names)), 0), message=messages)
 copy_options = _some(st.tuples(names, single | columns), 0)
 copy_to = st.one_of(
     _tree(
@@ -674,6 +676,7 @@ STATEMENTS: dict[type[Statement], st.SearchStrategy[Any]] = {
     AlterTask: alter_task,
     Audit: audit,
     Commit: _tree(Commit, message=messages),
+    CopyDatabase: copy_database,
     CopyFrom: copy_from,
     CopySampleTo: copy_sample_to,
     CopySnapshotTo: copy_snapshot_to,
