@@ -31,27 +31,28 @@ HEAVY = ("torch", "numba", "duckdb", "pyarrow")
 LAZY = {"snapdb/__init__.py", "cli/snapdb_cli/main.py"}
 """The only modules that may import in functions: they keep `import snapdb` and `snapdb --help` light."""
 IMPORTERS = {
-    "snapdb/on_first_use.py",
+    "cli/snapdb_cli/commands/arguments.py",
+    "cli/snapdb_cli/commands/declarations.py",
+    "cli/snapdb_cli/commands/metrics.py",
+    "cli/snapdb_cli/commands/schedule_declarations.py",
+    "cli/snapdb_cli/commands/ui.py",
     "snapdb/diagnosis/installation.py",
     "snapdb/diagnosis/machine.py",
-    "snapdb/execute/session.py",
-    "snapdb/plan/planner.py",
-    "snapdb/sql/parser.py",
     "snapdb/execute/results.py",
+    "snapdb/execute/session.py",
+    "snapdb/graph/conversion.py",
     "snapdb/lightning.py",
     "snapdb/loading/adapters.py",
     "snapdb/loading/device_transfer.py",
+    "snapdb/on_first_use.py",
+    "snapdb/plan/planner.py",
     "snapdb/ray.py",
     "snapdb/remote/files.py",
     "snapdb/remote/stores.py",
     "snapdb/sampling/backends.py",
     "snapdb/sampling/checks.py",
     "snapdb/sampling/walker.py",
-    "cli/snapdb_cli/commands/arguments.py",
-    "cli/snapdb_cli/commands/declarations.py",
-    "cli/snapdb_cli/commands/metrics.py",
-    "cli/snapdb_cli/commands/schedule_declarations.py",
-    "cli/snapdb_cli/commands/ui.py",
+    "snapdb/sql/parser.py",
 }
 """The only modules that import by name: for names of a package, operators, optional libraries, subcommands."""
 

@@ -151,7 +151,7 @@ class CopySampleTo(Statement):
 
 
 def _copy_database(tree: Tree, place: Place) -> CopyDatabase:
-    path = leaves(tree)[0]
+    _, path = leaves(tree)[:2]
     renamed = (list(map(name, leaves(each))) for each in trees(tree) if each.data == "renamed")
     tables = tuple((names[0], names[1] if len(names) > 1 else None) for names in renamed)
     return CopyDatabase(*place, path=string(path), path_span=span_of(path), tables=tables, message=message(tree))
@@ -271,7 +271,10 @@ def _print_option(option: _CopyOption) -> str:
 
 
 def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """Yield the query or sample in COPY (…) and the value in AT."""
+    """Yield the query or sample in COPY (…), the value in AT, and FROM DATABASE, because a table can be named from."""
+    if says(tokens, 1, "FROM", "DATABASE"):
+        yield Run("FROM_DATABASE", 1, 3)
+        return
     if 1 in pairs:
         yield Run("STATEMENT" if says(tokens, 2, "SAMPLE") or says(tokens, 2, "WALK") else "QUERY", 2, pairs[1])
     yield from at_values(tokens, pairs)

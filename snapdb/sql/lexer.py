@@ -15,7 +15,10 @@ from snapdb.types import by_word
 
 _Scanned = Literal["string", "quoted", "parameter", "number", "word", "mark"]
 
-TokenKind = _Scanned | Literal["QUERY", "CONDITION", "EXPRESSION", "SOURCES", "COLUMNS", "CTES", "STATEMENT", "AMONG"]
+TokenKind = (
+    _Scanned
+    | Literal["QUERY", "CONDITION", "EXPRESSION", "SOURCES", "COLUMNS", "CTES", "STATEMENT", "AMONG", "FROM_DATABASE"]
+)
 """The uppercase kinds are SQL fragments, which are runs of tokens folded into one. AMONG is a single word."""
 
 

@@ -12,7 +12,6 @@ import openpyxl
 import pytest
 from click.testing import CliRunner
 
-import snapdb_cli.spreadsheets
 from snapdb_cli.main import main
 
 QUERY = """SELECT 7 AS i, 9007199254740993 AS wide, 1.25::DECIMAL(9, 2) AS n, 0.5 AS f, 'nan'::DOUBLE AS x,
@@ -66,7 +65,7 @@ def test_the_format_can_be_named() -> None:
 
 
 def test_more_rows_than_a_sheet_has_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(snapdb_cli.spreadsheets, "ROWS", 3)
+    monkeypatch.setattr("snapdb_cli.spreadsheets.ROWS", 3)
     out = tmp_path / "out.xlsx"
     assert len(rows(BytesIO(written("--format", "xlsx", "-c", "FROM range(2)")))) == 3
     failed = CliRunner().invoke(main, ["-c", "FROM range(3)", "-o", str(out)])
