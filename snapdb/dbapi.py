@@ -310,7 +310,7 @@ def _batched(operation: str, rows: Sequence[Any]) -> Iterator[tuple[str, Paramet
 
 @document_attributes
 class Connection:
-    """A connection, made by `connect`. As a context manager, it commits or rolls back at the end of the block."""
+    """An open connection, which `connect` returns. As a context manager, it commits or rolls back its changes."""
 
     autocommit: bool
     """Whether each statement is a transaction of its own."""

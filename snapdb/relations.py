@@ -1,4 +1,4 @@
-"""Relations: queries that run when their rows are asked for, and from which other queries are made."""
+"""Relations: queries that run when their rows are read, and of which other queries are composed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Text(NamedTuple):
 
 @document_attributes
 class Relation:
-    """A query of a database that runs whenever its rows are asked for, each time at the newest version.
+    """A query of a database, which runs whenever its rows are read, at the newest version.
 
     `Database.sql` returns one. The methods return new relations, so a query can be composed step by step. A relation in
     a variable can be named in another query, like a data frame.
@@ -153,31 +153,31 @@ class Relation:
     @brief_traceback
     def filter(self, condition: str) -> Relation:
         """Return the rows that satisfy an SQL condition, such as `"price > 10"`."""
-        return self._made(f"SELECT * FROM {self._source} WHERE {condition}")
+        return self._composed(f"SELECT * FROM {self._source} WHERE {condition}")
 
     @brief_traceback
     def select(self, *expressions: str) -> Relation:
         """Return the values of SQL expressions, such as `select("id", "price * 2 AS twice")`."""
-        return self._made(f"SELECT {', '.join(expressions)} FROM {self._source}")
+        return self._composed(f"SELECT {', '.join(expressions)} FROM {self._source}")
 
     project = select
 
     @brief_traceback
     def order(self, *expressions: str) -> Relation:
         """Return the rows in the order of SQL expressions, such as `order("price DESC", "id")`."""
-        return self._made(f"SELECT * FROM {self._source} ORDER BY {', '.join(expressions)}")
+        return self._composed(f"SELECT * FROM {self._source} ORDER BY {', '.join(expressions)}")
 
     sort = order
 
     @brief_traceback
     def limit(self, count: int, offset: int = 0) -> Relation:
         """Return up to `count` rows after the first `offset`."""
-        return self._made(f"SELECT * FROM {self._source} LIMIT {int(count)} OFFSET {int(offset)}")
+        return self._composed(f"SELECT * FROM {self._source} LIMIT {int(count)} OFFSET {int(offset)}")
 
     @brief_traceback
     def distinct(self) -> Relation:
         """Return each row once."""
-        return self._made(f"SELECT DISTINCT * FROM {self._source}")
+        return self._composed(f"SELECT DISTINCT * FROM {self._source}")
 
     @brief_traceback
     def aggregate(self, expressions: str, group: str = "ALL") -> Relation:
@@ -187,7 +187,7 @@ class Relation:
             expressions: The SQL expressions.
             group: The expressions by which rows are grouped. Defaults to all expressions without an aggregate.
         """
-        return self._made(f"SELECT {expressions} FROM {self._source} GROUP BY {group}")
+        return self._composed(f"SELECT {expressions} FROM {self._source} GROUP BY {group}")
 
     @brief_traceback
     def join(self, other: Relation, condition: str, how: str = "inner") -> Relation:
@@ -203,27 +203,27 @@ class Relation:
         match = f"USING ({condition})" if plain else f"ON {condition}"
         kind = {"outer": "FULL OUTER"}.get(how.lower(), how.upper())
         right = other if other.alias != self.alias else other.set_alias(f"{other.alias} 2")
-        return self._made(f"SELECT * FROM {self._source} {kind} JOIN {right._source} {match}", other)
+        return self._composed(f"SELECT * FROM {self._source} {kind} JOIN {right._source} {match}", other)
 
     @brief_traceback
     def union(self, other: Relation) -> Relation:
         """Return the rows of both relations, duplicates included."""
-        return self._made(f"FROM {self._source} UNION ALL FROM {other._source}", other)
+        return self._composed(f"FROM {self._source} UNION ALL FROM {other._source}", other)
 
     @brief_traceback
     def intersect(self, other: Relation) -> Relation:
         """Return the rows that both relations have."""
-        return self._made(f"FROM {self._source} INTERSECT FROM {other._source}", other)
+        return self._composed(f"FROM {self._source} INTERSECT FROM {other._source}", other)
 
     @brief_traceback
     def except_(self, other: Relation) -> Relation:
         """Return the rows that the other relation does not have."""
-        return self._made(f"FROM {self._source} EXCEPT FROM {other._source}", other)
+        return self._composed(f"FROM {self._source} EXCEPT FROM {other._source}", other)
 
     @brief_traceback
     def query(self, name: str, sql: str) -> Relation:
         """Return an SQL query in which this relation has the given name."""
-        return self._made(f"WITH {quote(name)} AS ({self._text.sql}\n) {sql}")
+        return self._composed(f"WITH {quote(name)} AS ({self._text.sql}\n) {sql}")
 
     @brief_traceback
     def create(self, table: str) -> Result:
@@ -256,7 +256,7 @@ class Relation:
         """The query as an item of FROM."""
         return f"({self._text.sql}\n) AS {quote(self.alias)}"
 
-    def _made(self, sql: str, other: Relation | None = None) -> Relation:
+    def _composed(self, sql: str, other: Relation | None = None) -> Relation:
         """Return a relation for a query that contains this one, and first this one if there are two."""
         texts = [self._text] if other is None else [self._text, other._text]
         for text in texts:
@@ -295,13 +295,13 @@ def checked_relation(db: _Runs, sql: str, params: Parameters = None) -> Relation
     Raises:
         SnapdbError: The query does not fit the database.
     """
-    made = Relation(db, _Text(sql.strip().rstrip(";"), params, variables_in(sql) if db.variables else {}))
+    composed = Relation(db, _Text(sql.strip().rstrip(";"), params, variables_in(sql) if db.variables else {}))
     try:
-        made.columns  # noqa: B018  # describes the query
+        composed.columns  # noqa: B018  # describes the query
     except SnapdbError:
-        made.execute().close()  # the error of the query itself shows the user's text
+        composed.execute().close()  # the error of the query itself shows the user's text
         raise
-    return made
+    return composed
 
 
 def _together(params: Sequence[Parameters]) -> Parameters:

@@ -77,16 +77,16 @@ def to_scipy(view: GraphView, edge: str | None) -> Any:
     Raises:
         BindError: The edge type does not exist, or must be named.
     """
-    found = [each for each in view.edge_types if edge in (None, each.edge)]
-    if len(found) != 1:
+    edge_types = [each for each in view.edge_types if edge in (None, each.edge)]
+    if len(edge_types) != 1:
         known = [each.edge for each in view.edge_types]
         hint = did_you_mean(edge, known) if edge else ""
         raise BindError(
             f"a matrix has one edge type, found {edge!r}{hint or f'; name one of {known}'}", code="unknown-element"
         )
-    source, destination, columns = _edges(view, found[0])
+    source, destination, columns = _edges(view, edge_types[0])
     weights = columns.get("weight", np.ones(source.size))
-    shape = (view.node_counts[found[0].source], view.node_counts[found[0].destination])
+    shape = (view.node_counts[edge_types[0].source], view.node_counts[edge_types[0].destination])
     return _package("scipy.sparse").coo_matrix((weights, (source, destination)), shape).tocsr()
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from snapdb.errors import InputError
 from snapdb.interchange import frames
-from snapdb.interchange.networks import of_matrix
+from snapdb.interchange.networks import read_matrix
 from snapdb.interchange.tables import (
     DESTINATION,
     EDGE_FEATURES,
@@ -38,24 +38,24 @@ _SPLITS = {"train": "train_mask", "valid": "val_mask", "test": "test_mask"}
 """OGB's files of a split → the masks that PyG calls them."""
 
 
-def of_file(read: Read, path: Path, columns: frames.EdgeColumns) -> GraphTables:
+def read_file(read: Read, path: Path, columns: frames.EdgeColumns) -> GraphTables:
     """Return the tables of a file or folder, by its name and contents.
 
     Raises:
         InputError: The file does not exist, or its format is unknown.
     """
     if path.is_dir():
-        return _of_folder(read, path)
+        return _read_folder(read, path)
     if not path.is_file():
         raise InputError(f"{path} does not exist", code="not-a-graph")
     if path.suffix == ".mtx" or path.name.endswith(".mtx.gz"):
-        return _of_scipy(lambda: scipy_io.mmread(path))
+        return _read_scipy(lambda: scipy_io.mmread(path))
     if path.suffix == ".npz":
-        return _of_npz(path)
+        return _read_npz(path)
     if path.suffix in (".parquet", ".json", ".jsonl"):
-        return frames.of_edges(read(f"SELECT * FROM {text_literal(str(path))}"), columns)
+        return frames.read_edges(read(f"SELECT * FROM {text_literal(str(path))}"), columns)
     if path.suffix in _TEXT or path.name.startswith("out."):
-        return frames.of_edges(_edge_list(read, path), columns)
+        return frames.read_edges(_edge_list(read, path), columns)
     raise InputError(
         f"the format of {path.name} is unknown; known are edge lists (.csv, .tsv, .txt, .gz, .parquet, .json, out.*), "
         ".npz, .mtx, and folders of OGB and TGB",
@@ -88,12 +88,12 @@ def _opened(path: Path) -> Any:
     return path.open(encoding="utf-8")
 
 
-def _of_npz(path: Path) -> GraphTables:
+def _read_npz(path: Path) -> GraphTables:
     """Return the tables of a scipy matrix, or of arrays with `edge_index` [2, edges]. Pickled arrays are refused."""
     try:
         with np.load(path, allow_pickle=False) as arrays:
             if "edge_index" not in arrays:
-                return _of_scipy(lambda: scipy_sparse.load_npz(path))
+                return _read_scipy(lambda: scipy_sparse.load_npz(path))
             ends = arrays["edge_index"]
             others = {name: arrays[name] for name in arrays.files if name != "edge_index"}
     except ValueError as error:
@@ -119,24 +119,24 @@ def _of_npz(path: Path) -> GraphTables:
     )
 
 
-def _of_scipy(read: Callable[[], Any]) -> GraphTables:
+def _read_scipy(read: Callable[[], Any]) -> GraphTables:
     """Return the tables of a matrix that scipy reads."""
     try:
-        return of_matrix(read())
+        return read_matrix(read())
     except ModuleNotFoundError:
         raise InputError(
             "this file needs scipy, which is not installed: pip install scipy", code="package-missing"
         ) from None
 
 
-def _of_folder(read: Read, path: Path) -> GraphTables:
+def _read_folder(read: Read, path: Path) -> GraphTables:
     if (path / "raw" / "triplet-type-list.csv.gz").is_file():
-        return _of_ogb_types(read, path)
+        return _read_ogb_types(read, path)
     if (path / "raw" / "edge.csv.gz").is_file():
-        return _of_ogb(read, path)
+        return _read_ogb(read, path)
     events = sorted(path.glob("*edgelist*.csv"))
     if events:
-        return _of_tgb(read, events[0])
+        return _read_tgb(read, events[0])
     raise InputError(
         f"{path} is neither a folder of OGB (raw/edge.csv.gz) nor of TGB (…edgelist….csv); name the file itself",
         code="not-a-graph",
@@ -149,7 +149,7 @@ def _values(read: Read, path: Path) -> np.ndarray[Any, Any]:
     return np.stack([column.to_numpy() for column in rows.columns], axis=1)
 
 
-def _of_ogb(read: Read, path: Path) -> GraphTables:
+def _read_ogb(read: Read, path: Path) -> GraphTables:
     """Return the tables of an OGB data set with one type, as the package `ogb` leaves it on disk."""
     raw, notes = path / "raw", list[str]()
     count = int(_values(read, raw / "num-node-list.csv.gz")[0, 0])
@@ -158,7 +158,7 @@ def _of_ogb(read: Read, path: Path) -> GraphTables:
     return GraphTables([node], [edges], notes)
 
 
-def _of_ogb_types(read: Read, path: Path) -> GraphTables:
+def _read_ogb_types(read: Read, path: Path) -> GraphTables:
     """Return the tables of an OGB data set with several types."""
     raw: Path = path / "raw"
     notes: list[str] = []
@@ -225,7 +225,7 @@ def _ogb_edges(read: Read, folder: Path, name: str, ends: tuple[str, str], notes
     return EdgeTable(name, pa.table(columns), ends, features=features)
 
 
-def _of_tgb(read: Read, file: Path) -> GraphTables:
+def _read_tgb(read: Read, file: Path) -> GraphTables:
     """Return the tables of a TGB edge list: source, destination, time, label, and features in the rest of the line."""
     rows = read(f"SELECT * FROM read_csv({text_literal(str(file))}, null_padding = true, strict_mode = false)")
     names = [name.lower() for name in rows.column_names]
@@ -239,8 +239,8 @@ def _of_tgb(read: Read, file: Path) -> GraphTables:
     left = [rows.column_names[i] for i in range(len(names)) if i not in (*ends, stamp)]
     notes = [f"the columns {', '.join(left)} of {file.name} are not stored"] if left else []
     notes += [unit] if unit else []
-    made = frames.of_edges(edges, frames.EdgeColumns(time=TIME))
-    return GraphTables(made.vertices, made.edges, notes)
+    graph = frames.read_edges(edges, frames.EdgeColumns(time=TIME))
+    return GraphTables(graph.vertices, graph.edges, notes)
 
 
 def _whole_times(times: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], str]:

@@ -26,7 +26,7 @@ class EdgeColumns(NamedTuple):
     weight: str | None = None
 
 
-def of_edges(frame: Any, columns: EdgeColumns) -> GraphTables:
+def read_edges(frame: Any, columns: EdgeColumns) -> GraphTables:
     """Return the tables of a frame of edges. The vertices are the distinct values of both columns."""
     rows = as_arrow(frame)
     if rows.num_columns < 2:
@@ -54,7 +54,7 @@ def _plain(column: pa.ChunkedArray) -> pa.Array:
     return whole.cast(pa.string()) if texts else whole
 
 
-def of_frames(frames: Mapping[str, Any], keys: Mapping[str, str], edges: Mapping[str, Ends]) -> GraphTables:
+def read_frames(frames: Mapping[str, Any], keys: Mapping[str, str], edges: Mapping[str, Ends]) -> GraphTables:
     """Return the tables of named frames.
 
     Args:
@@ -88,10 +88,10 @@ def _column(rows: pa.Table, name: str | None, place: int) -> str:
     if name is None:
         return str(rows.column_names[place])
     known: Sequence[str] = rows.column_names
-    found = next((each for each in known if each.lower() == name.lower()), None)
-    if found is None:
+    column = next((each for each in known if each.lower() == name.lower()), None)
+    if column is None:
         raise BindError(
             f"column {name!r} does not exist{did_you_mean(name, known) or f'; the columns are {list(known)}'}",
             code="unknown-column",
         )
-    return str(found)
+    return str(column)

@@ -11,8 +11,8 @@ from typing import Any, Protocol, TypedDict
 from snapdb.errors import InputError
 from snapdb.execute.results import Result
 from snapdb.interchange import files, frames
-from snapdb.interchange.networks import of_igraph, of_matrix, of_networkx
-from snapdb.interchange.stores import of_dgl, of_pyg
+from snapdb.interchange.networks import read_igraph, read_matrix, read_networkx
+from snapdb.interchange.stores import read_dgl, read_pyg
 from snapdb.interchange.tables import GraphTables
 from snapdb.plan.queries import Parameters
 from snapdb.plan.variables import caller_variables
@@ -20,11 +20,11 @@ from snapdb.sql_engine import quote
 from snapdb.types.text import counted, did_you_mean
 
 _LIBRARIES: Mapping[str, Callable[[Any], GraphTables]] = {
-    "torch_geometric": of_pyg,
-    "dgl": of_dgl,
-    "networkx": of_networkx,
-    "igraph": of_igraph,
-    "scipy": of_matrix,
+    "torch_geometric": read_pyg,
+    "dgl": read_dgl,
+    "networkx": read_networkx,
+    "igraph": read_igraph,
+    "scipy": read_matrix,
 }
 """The package of a graph's class → the function that reads it."""
 _ROWS = "snapdb imported rows"
@@ -41,7 +41,7 @@ class _Runs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ImportedGraph:
-    """What an import made. `print` shows it, with the statement that declares the graph."""
+    """The objects that an import created. `print` lists them, with the statement that declares the graph."""
 
     graph: str
     """The name of the property graph."""
@@ -96,16 +96,16 @@ def read_graph(db: _Runs, source: Any, options: ImportOptions) -> GraphTables:
     named = options.get("source_column"), options.get("destination_column"), options.get("time"), options.get("weight")
     columns = frames.EdgeColumns(*named)
     if isinstance(source, str | Path):
-        return files.of_file(lambda text: db.execute(text).arrow(), Path(source), columns)
+        return files.read_file(lambda text: db.execute(text).arrow(), Path(source), columns)
     if isinstance(source, Mapping) and (edges := options.get("edges")):
-        return frames.of_frames(source, options.get("keys") or {}, edges)
+        return frames.read_frames(source, options.get("keys") or {}, edges)
     if isinstance(source, Mapping) and any(hasattr(each, "columns") for each in source.values()):
         raise InputError(
             "named frames need edges={'table': ('source column', 'table', 'destination column', 'table')}, which says "
             "how they form a graph",
             code="not-a-graph",
         )
-    return frames.of_edges(source, columns)
+    return frames.read_edges(source, columns)
 
 
 def import_graph(db: _Runs, name: str, source: Any, snapshot: str, options: ImportOptions) -> ImportedGraph:
@@ -113,33 +113,33 @@ def import_graph(db: _Runs, name: str, source: Any, snapshot: str, options: Impo
     if unknown := options.keys() - ImportOptions.__annotations__.keys():
         hint = did_you_mean(min(unknown), ImportOptions.__annotations__)
         raise InputError(f"import_graph has no option {min(unknown)!r}{hint}", code="not-a-graph")
-    found = _renamed(read_graph(db, source, options), options.get("prefix", ""))
-    statement = found.graph(name)
-    made: list[str] = []
+    tables = _renamed(read_graph(db, source, options), options.get("prefix", ""))
+    statement = tables.graph(name)
+    created: list[str] = []
     with db.transaction(f"imported {name}"):
-        for table in found.all_tables:
+        for table in tables.all_tables:
             with caller_variables({_ROWS: table.rows}.get):
                 db.execute(f"CREATE TABLE {quote(table.name)} AS FROM {quote(_ROWS)}")
-            made.append(f"TABLE {quote(table.name)}")
+            created.append(f"TABLE {quote(table.name)}")
     try:
         db.execute(statement)
-        made.append(f"PROPERTY GRAPH {quote(name)}")
+        created.append(f"PROPERTY GRAPH {quote(name)}")
         db.execute(f"CREATE SNAPSHOT {quote(snapshot)} OF {quote(name)}")
     except BaseException:
-        for thing in reversed(made):
+        for thing in reversed(created):
             db.execute(f"DROP {thing}")
         raise
-    rows = {table.name: table.rows.num_rows for table in found.all_tables}
-    return ImportedGraph(name, snapshot, rows, statement, tuple(found.notes))
+    rows = {table.name: table.rows.num_rows for table in tables.all_tables}
+    return ImportedGraph(name, snapshot, rows, statement, tuple(tables.notes))
 
 
-def _renamed(found: GraphTables, prefix: str) -> GraphTables:
+def _renamed(tables: GraphTables, prefix: str) -> GraphTables:
     """Return the tables with a prefix before their names."""
     if not prefix:
-        return found
-    vertices = [replace(each, name=f"{prefix}{each.name}") for each in found.vertices]
+        return tables
+    vertices = [replace(each, name=f"{prefix}{each.name}") for each in tables.vertices]
     edges = [
         replace(each, name=f"{prefix}{each.name}", ends=(f"{prefix}{each.ends[0]}", f"{prefix}{each.ends[1]}"))
-        for each in found.edges
+        for each in tables.edges
     ]
-    return GraphTables(vertices, edges, found.notes)
+    return GraphTables(vertices, edges, tables.notes)

@@ -19,7 +19,7 @@ _ONCE = (
 )
 
 
-def of_networkx(graph: Any) -> GraphTables:
+def read_networkx(graph: Any) -> GraphTables:
     """Return the tables of a networkx graph. Its nodes are the keys."""
     notes = [] if graph.is_directed() else [_ONCE]
     keys = _keys(list(graph.nodes), notes)
@@ -30,7 +30,7 @@ def of_networkx(graph: Any) -> GraphTables:
     return _one(vertices, rows, notes)
 
 
-def of_igraph(graph: Any) -> GraphTables:
+def read_igraph(graph: Any) -> GraphTables:
     """Return the tables of an igraph graph. The attribute `name` is the key, or the number of the vertex."""
     notes = [] if graph.is_directed() else [_ONCE]
     named = "name" in graph.vs.attributes()
@@ -42,7 +42,7 @@ def of_igraph(graph: Any) -> GraphTables:
     return _one(vertices, _with(_ends(ends, keys.type), [edge.attributes() for edge in graph.es], notes), notes)
 
 
-def of_matrix(matrix: Any) -> GraphTables:
+def read_matrix(matrix: Any) -> GraphTables:
     """Return the tables of a sparse adjacency matrix: an edge from i to j for each stored value in row i, column j."""
     entries = matrix.tocoo()
     notes: list[str] = []

@@ -48,10 +48,10 @@ class _Part(NamedTuple):
     tensors: Mapping[str, Any]
 
 
-def of_pyg(data: Any) -> GraphTables:
+def read_pyg(data: Any) -> GraphTables:
     """Return the tables of PyG's Data, HeteroData or TemporalData."""
     if type(data).__name__ == "TemporalData":
-        return _of_events(data)
+        return _read_events(data)
     notes: list[str] = []
     if hasattr(data, "node_types"):
         nodes = {name: _pyg_part(data[name], data[name].num_nodes, notes) for name in data.node_types}
@@ -59,10 +59,10 @@ def of_pyg(data: Any) -> GraphTables:
         edges = {key: (each.edge_index, _pyg_part(each, each.num_edges, notes)) for key, each in stores.items()}
         notes += [f"{name} of the whole graph is not stored" for name in data._global_store]
         return _tables(nodes, edges, notes)
-    of_edges = {name for name, value in _tensors(data) if data.is_edge_attr(name)}
+    read_edges = {name for name, value in _tensors(data) if data.is_edge_attr(name)}
     both = _pyg_part(data, None, notes)
-    near = {name: value for name, value in both.tensors.items() if name not in of_edges}
-    far = {name: value for name, value in both.tensors.items() if name in of_edges}
+    near = {name: value for name, value in both.tensors.items() if name not in read_edges}
+    far = {name: value for name, value in both.tensors.items() if name in read_edges}
     whole = {name: value for name, value in near.items() if value.shape[:1] != (data.num_nodes,)}
     notes += [f"{name} of the whole graph is not stored" for name in whole]
     near = {name: value for name, value in near.items() if name not in whole}
@@ -71,7 +71,7 @@ def of_pyg(data: Any) -> GraphTables:
     return _tables({_NODE: _Part(int(data.num_nodes), near)}, edges, notes)
 
 
-def of_dgl(graph: Any) -> GraphTables:
+def read_dgl(graph: Any) -> GraphTables:
     """Return the tables of a DGLGraph."""
     nodes = {name: _Part(graph.num_nodes(name), dict(graph.nodes[name].data)) for name in graph.ntypes}
     edges = {}
@@ -145,7 +145,7 @@ def _column_name(label: str, columns: Mapping[str, Any]) -> str:
     return label
 
 
-def _of_events(data: Any) -> GraphTables:
+def _read_events(data: Any) -> GraphTables:
     """Return the tables of a TemporalData. As in PyG, sources and destinations share one numbering."""
     notes: list[str] = []
     count = int(max(data.src.max(), data.dst.max())) + 1 if data.num_events else 0

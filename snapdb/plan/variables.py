@@ -39,7 +39,7 @@ def caller_variables(lookup: Lookup | None = None) -> Iterator[None]:
         lookup: Finds the variables instead. Without it, a block inside another one keeps the variables of the outer
             one.
     """
-    token = _LOOKUP.set(lookup or _LOOKUP.get() or _of_frame(_caller()))
+    token = _LOOKUP.set(lookup or _LOOKUP.get() or _variables_of(_caller()))
     try:
         yield
     finally:
@@ -80,15 +80,15 @@ def named_variables(tokens: Sequence[Token]) -> dict[str, object]:
     """
     if (lookup := _LOOKUP.get()) is None:
         return {}
-    found: dict[str, object] = {}
+    variables: dict[str, object] = {}
     for i, token in enumerate(tokens):
         before = tokens[i - 1] if i else None
         if token.kind not in ("word", "quoted") or before is None or (before.word or before.text) not in _BEFORE:
             continue
         after = tokens[i + 1].text if i + 1 < len(tokens) else ""
         if after not in ("(", ".") and _holds_rows(value := lookup(token.identifier)):
-            found[token.identifier] = value
-    return found
+            variables[token.identifier] = value
+    return variables
 
 
 def variables_in(text: str) -> dict[str, object]:
@@ -137,7 +137,7 @@ def _caller() -> FrameType | None:
     return frame
 
 
-def _of_frame(frame: FrameType | None) -> Lookup:
+def _variables_of(frame: FrameType | None) -> Lookup:
     """Return a function that finds the variables of a frame."""
     if frame is None:
         return lambda _: None

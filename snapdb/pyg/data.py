@@ -96,11 +96,11 @@ def _masks(db: Database, snapshot: str, graph: SnapshotGraph, name: str) -> dict
     keys = [rows.column(i).combine_chunks() for i in range(len(element.key))]
     known = keys[0] if len(keys) == 1 else pa.StructArray.from_arrays(keys, list(element.key))
     places = _numbers(graph, name)[graph.find(known, name)]
-    found = {}
+    tensors = {}
     for mask in masks:
         values = pc.fill_null(rows.column(mask), fill_value=False).to_numpy(zero_copy_only=False)
-        found[mask] = torch.zeros(rows.num_rows, dtype=torch.bool).index_put_((places,), torch.from_numpy(values))
-    return found
+        tensors[mask] = torch.zeros(rows.num_rows, dtype=torch.bool).index_put_((places,), torch.from_numpy(values))
+    return tensors
 
 
 def _edges(graph: SnapshotGraph, key: EdgeType, numbers: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -21,7 +21,7 @@ from snapdb.pyg.graph import PygGraph, in_memory
 from snapdb.pyg.options import LoaderOptions, ParsedOptions, read_options
 from snapdb.pyg.sampler import NeighborhoodSampler, SnapSampler
 from snapdb.pyg.snapshot import SnapshotGraph
-from snapdb.pyg.stores import of_stores
+from snapdb.pyg.stores import read_stores
 
 _KNOWN = frozenset(
     {
@@ -108,7 +108,7 @@ class _Threaded:
             # Edge features are added before the user's transform, which may read them.
             passed["transform"] = partial(_then, data.with_edge_features, passed.get("transform"))
         else:
-            load = of_stores if isinstance(data, tuple) else in_memory
+            load = read_stores if isinstance(data, tuple) else in_memory
             graph = load(data, sampling.time_attr, sampling.weight_attr)
             draws = SnapSampler(NeighborhoodSampler(graph, sampling, options.seed))
         _check_mask(draws.neighbourhoods.graph, seeds)

@@ -14,7 +14,7 @@ from snapdb.errors import InputError
 from snapdb.pyg.graph import PygGraph, in_memory
 
 
-def of_stores(data: Any, time_attr: str | None, weight_attr: str | None) -> PygGraph:
+def read_stores(data: Any, time_attr: str | None, weight_attr: str | None) -> PygGraph:
     """Return the graph of a pair of stores. Its edges are copied, and an edge's id is its number in the graph store.
 
     Raises:

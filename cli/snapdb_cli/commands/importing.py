@@ -13,9 +13,9 @@ from snapdb_cli.terminal import Progress
 def run(
     path: Path, source: Path, graph: str, snapshot: str, options: dict[str, Any], diagnostics: Diagnostics
 ) -> ExitCode:
-    """Import the graph in a file or folder, and show what was made."""
+    """Import the graph in a file or folder, and show what it creates."""
     with connect(path, variables=False) as database, Progress(diagnostics, f"importing {source}") as progress:
         database.progress = progress.update
-        made = database.import_graph(graph, source, snapshot=snapshot, **options)
-    diagnostics.say(str(made))
+        imported = database.import_graph(graph, source, snapshot=snapshot, **options)
+    diagnostics.say(str(imported))
     return ExitCode.OK
