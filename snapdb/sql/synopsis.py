@@ -12,6 +12,7 @@ _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"i?|([A-Za-z_]\w*)|([()|?*+])|\s+')
 _RULE = re.compile(r"^(\w+): (.*(?:\n +\|.*)*)", re.MULTILINE)
 _PLACEHOLDERS = {
     "AMONG": "IN",
+    "FROM_DATABASE": "FROM DATABASE",
     "PARAMETER": "$name",
     "QUESTION": "?",
     "COLUMNS": "column type",

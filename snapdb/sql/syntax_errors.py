@@ -22,6 +22,7 @@ _READABLE = {
     "COLUMNS": "columns with their types",
     "CTES": "common table expressions",
     "STATEMENT": "a statement",
+    "FROM_DATABASE": "FROM DATABASE",
     "AMONG": "IN (edge types)",
     "PARAMETER": "a parameter",
     "QUESTION": '"?"',

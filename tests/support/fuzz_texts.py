@@ -37,6 +37,7 @@ NAMES = [
 ]
 WORDS: Mapping[str, Sequence[str]] = {
     "AMONG": ["IN"],
+    "FROM_DATABASE": ["FROM DATABASE"],
     "NAME": [*NAMES, '"customer"', '"Odd; name"', '"a""b"', "名前"],
     "STRING": [
         "'june'",
