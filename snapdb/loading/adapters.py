@@ -39,12 +39,19 @@ def pyg_package(wish: str) -> Any:
     Raises:
         InputError: PyG is not installed.
     """
+    return _package("torch_geometric.data", f"{wish} needs torch_geometric", "pip install 'snapdb[pyg]'")
+
+
+def dgl_package(wish: str) -> Any:
+    """Return the `dgl` module. The argument and the error are those of `pyg_package`."""
+    return _package("dgl", f"{wish} needs dgl", "https://www.dgl.ai/pages/start.html lists the command for your torch")
+
+
+def _package(module: str, need: str, remedy: str) -> Any:
     try:
-        return importlib.import_module("torch_geometric.data")
+        return importlib.import_module(module)
     except ImportError as error:
-        raise InputError(
-            f"{wish} needs torch_geometric, which is not installed: pip install 'snapdb[pyg]'", code="package-missing"
-        ) from error
+        raise InputError(f"{need}, which is not installed: {remedy}", code="package-missing") from error
 
 
 def save_pyg(
@@ -122,17 +129,18 @@ def to_blocks(batch: Batch) -> list[FlowBlock]:
 
 def _block(batch: Batch, hops: int) -> FlowBlock:
     """Return the block whose sources are the nodes of the first `hops` hops."""
-    first = hops - 1 if batch.layout == "BLOCKS" else 0
-
-    def edges(key: EdgeType) -> slice:
-        counts = batch.num_sampled_edges[key]
-        return slice(sum(counts[:first]), sum(counts[:hops]))
-
     return FlowBlock(
-        {key: index[:, edges(key)] for key, index in batch.edge_index.items()},
+        {key: index[:, block_edges(batch, key, hops)] for key, index in batch.edge_index.items()},
         {name: sum(counts[: hops + 1]) for name, counts in batch.num_sampled_nodes.items()},
         {name: sum(counts[:hops]) for name, counts in batch.num_sampled_nodes.items()},
     )
+
+
+def block_edges(batch: Batch, key: EdgeType, hops: int) -> slice:
+    """Return the positions of the edges in the block whose sources are the nodes of the first `hops` hops."""
+    counts = batch.num_sampled_edges[key]
+    first = hops - 1 if batch.layout == "BLOCKS" else 0
+    return slice(sum(counts[:first]), sum(counts[:hops]))
 
 
 def to_pyg(batch: Batch) -> Any:

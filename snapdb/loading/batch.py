@@ -13,7 +13,7 @@ from torch.utils.data._utils.collate import default_collate_fn_map
 
 from snapdb.attribute_docs import document_attributes
 from snapdb.errors import BindError, InputError
-from snapdb.loading import adapters, audit
+from snapdb.loading import adapters, audit, dgl_graphs
 from snapdb.loading.lazy import Held, Lazy, moved_values, pinned
 from snapdb.loading.page import page
 from snapdb.storage.array_files import STATIC
@@ -214,6 +214,21 @@ class Batch:
             InputError: PyG is not installed, or the batch has LAYOUT BLOCKS.
         """
         return adapters.to_pyg(self)
+
+    def to_dgl(self) -> Any:
+        """Return the batch as a `DGLGraph`, or under LAYOUT BLOCKS as a list of DGL's blocks, outermost hop first.
+
+        Nodes have the batch's local ids, so the seeds are the first. Node data are the features, `dgl.NID` (`n_id`),
+        and `y`, `input_id`, `seed_time` and the other columns of SEEDS. They have a missing value for nodes that are
+        not seeds: -1, NaN or False, and -2^63 for times. Edge data are the features, `dgl.EID` (`e_id`), `edge_time`
+        and `edge_weight`. As in DGL's DataLoader, the first block has the features (`srcdata`), and the last one has
+        the columns of the seeds (`dstdata`). `edge_label_index` contains seed edges as nodes of the graph.
+
+        Raises:
+            InputError: DGL is not installed.
+            BindError: A seed column has the same name as a feature.
+        """
+        return dgl_graphs.to_dgl(self)
 
     def to_blocks(self) -> list[adapters.FlowBlock]:
         """Return one bipartite block per network layer, in the order in which the layers are applied.

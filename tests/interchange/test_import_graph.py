@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import igraph
@@ -21,6 +20,7 @@ from torch_geometric.data import Data, HeteroData, TemporalData
 
 from snapdb import Database, pyg
 from snapdb_cli.main import main
+from tests.support import dgl_stand_in as dgl
 from tests.support.refusals import refused
 
 
@@ -95,26 +95,28 @@ def test_what_is_not_stored_is_told(db: Database) -> None:
 
 
 def test_a_graph_of_dgl_is_read_by_its_public_methods(db: Database) -> None:
-    """DGL cannot be installed beside this torch, so the graph is an object with the documented interface."""
-    ends = {("user", "follows", "user"): (torch.tensor([0, 1]), torch.tensor([1, 2]))}
-    stored = {"user": SimpleNamespace(data={"feat": torch.rand(3, 2), "label": torch.arange(3)})}
-
-    class DGLGraph:
-        ntypes = ("user",)
-        canonical_etypes = tuple(ends)
-        nodes = stored
-        edges = type("E", (), {"__call__": lambda _, etype: ends[etype], "__getitem__": lambda *_: SimpleNamespace(
-            data={"weight": torch.tensor([0.5, 2.0])})})()  # fmt: skip
-
-        def num_nodes(self, name: str) -> int:
-            return {"user": 3}[name]
-
-    DGLGraph.__module__ = "dgl.heterograph"
-    db.import_graph("g", DGLGraph())
+    graph = dgl.graph((torch.tensor([0, 1]), torch.tensor([1, 2])))
+    graph.ndata.update(feat=torch.rand(3, 2), label=torch.arange(3))
+    graph.edata["weight"] = torch.tensor([0.5, 2.0])
+    db.import_graph("g", graph)
     back = pyg.to_data(db, "now")
-    assert torch.equal(back.x, stored["user"].data["feat"])
+    assert torch.equal(back.x, graph.ndata["feat"])
     assert back.y.tolist() == [0, 1, 2]
     assert back.edge_weight.tolist() == [0.5, 2.0]
+
+
+def test_a_graph_of_dgl_with_several_types(db: Database) -> None:
+    ends = {
+        ("user", "likes", "item"): (torch.tensor([0, 1]), torch.tensor([1, 2])),
+        ("user", "knows", "user"): (torch.tensor([0]), torch.tensor([1])),
+    }
+    graph = dgl.heterograph(ends)
+    graph.nodes["item"].data["feat"] = torch.rand(3, 2)
+    graph.edges["likes"].data["w"] = torch.tensor([0.5, 2.0])
+    db.import_graph("g", graph)
+    back = pyg.to_data(db, "now")
+    assert torch.equal(back["item"].x, graph.nodes["item"].data["feat"])
+    assert back["user", "likes", "item"].edge_weight.tolist() == [0.5, 2.0]
 
 
 @pytest.mark.parametrize("kind", [nx.Graph, nx.DiGraph, nx.MultiGraph, nx.MultiDiGraph])
