@@ -513,7 +513,7 @@ FAMILY = PlanFamily(
     operators={
         CopyDatabasePlan: "snapdb.execute.exports.databases:copy_database",
         CopyToPlan: "snapdb.execute.exports.files:copy_to",
-        CopySnapshotPlan: "snapdb.execute.exports.arrays:copy_snapshot",
-        CopySamplePlan: "snapdb.execute.exports.arrays:copy_sample",
+        CopySnapshotPlan: "snapdb.execute.exports.snapshots:copy_snapshot",
+        CopySamplePlan: "snapdb.execute.exports.samples:copy_sample",
     },
 )
