@@ -27,7 +27,7 @@ from snapdb.types.lakes import about_lake
 from snapdb.types.text import counted, did_you_mean
 
 FileFormat = Literal["parquet", "csv", "tsv", "json", "jsonl", "arrow"]
-SnapshotFormat = Literal["parquet", "npz", "pyg"]
+SnapshotFormat = Literal["parquet", "npz", "pyg", "arrow", "safetensors"]
 _BatchFormat = Literal["arrow", "parquet", "npz", "safetensors", "pt"]
 _FILE_FORMATS: dict[str, FileFormat] = {
     "parquet": "parquet",

@@ -20,6 +20,7 @@ from click.testing import CliRunner, Result
 import snapdb
 from snapdb import Database
 from snapdb_cli.main import main
+from tests.support.export_shop import SHOP
 from tests.support.inside.cli import _EXPORTS
 from tests.support.inside.execute import _WRITERS
 from tests.support.inside.loading import CONTAINERS
@@ -27,26 +28,6 @@ from tests.support.inside.plan import SnapshotFormat, _BatchFormat
 from tests.support.inside.storage import read_folder
 from tests.support.processes import PeerProcess
 from tests.support.refusals import refused
-
-SHOP = """
-CREATE TABLE customer AS SELECT i::BIGINT AS cid, [i, i / 2]::FLOAT[2] AS emb, i % 128 AS age,
-  CASE WHEN i % 5 = 4 THEN NULL ELSE 'c' || (i % 3) END AS churn, i AS born,
-  CASE WHEN i % 4 = 0 THEN 'test' WHEN i % 7 = 0 THEN NULL ELSE 'train' END AS split FROM range(30) r(i);
-CREATE TABLE product AS SELECT 'p' || i AS pid, [i % 5, 5 + i % 2] AS idx, [1.5, i]::FLOAT[] AS val FROM range(11) r(i);
-CREATE TABLE bought AS SELECT (i * 7 % 30)::BIGINT AS cid, 'p' || (i * 3 % 11) AS pid, i + 30 AS ts, i / 4 AS qty,
-  [i, -i]::FLOAT[2] AS basket FROM range(200) r(i);
-CREATE TABLE knows AS SELECT (i * 11 % 30)::BIGINT AS a, (i * 17 % 30)::BIGINT AS b FROM range(90) r(i);
-CREATE PROPERTY GRAPH shop
-  VERTEX TABLES (customer KEY (cid) FEATURES (emb AS x, age AS age TYPE int8) TARGET (churn AS y) EVENT TIME (born),
-                 product KEY (pid) FEATURES ((idx, val) AS x SPARSE))
-  EDGE TABLES (bought SOURCE KEY (cid) REFERENCES customer DESTINATION KEY (pid) REFERENCES product
-                 EVENT TIME (ts) WEIGHT (qty) FEATURES (basket AS edge_attr),
-               knows SOURCE KEY (a) REFERENCES customer DESTINATION KEY (b) REFERENCES customer);
-CREATE SNAPSHOT june OF shop FOR EVENT_TIME FROM 40 TO 200 WHERE customer.cid <> 3;
-CREATE SNAPSHOT friends OF shop ELEMENTS (customer, knows);
-CREATE SAMPLER train AS SAMPLE FROM june SEEDS (SELECT cid FROM customer) AS customer FANOUT (DEFAULT => [2]) BATCH 16;
-CREATE SAMPLER friends AS SAMPLE FROM june SEEDS (SELECT cid FROM customer) AS customer FANOUT (DEFAULT => [2]);
-"""
 
 
 @pytest.fixture(scope="module")
@@ -304,7 +285,7 @@ def test_a_snapshot_of_nothing_is_an_export_too(db: Database, tmp_path: Path) ->
         CREATE PROPERTY GRAPH g VERTEX TABLES (v KEY (id) FEATURES (x AS x))
           EDGE TABLES (e SOURCE KEY (a) REFERENCES v DESTINATION KEY (b) REFERENCES v EVENT TIME (t));
         CREATE SNAPSHOT q OF g;""")
-    for format_ in ("parquet", "npz", "pyg"):
+    for format_ in get_args(SnapshotFormat):
         done = db.execute(f"COPY SNAPSHOT q TO '{tmp_path / format_}' (FORMAT {format_})")
         assert str(done.message).startswith("0 vertices and 0 edges to ")
     assert arrays(str(tmp_path / "npz" / "edges" / "e.npz"))["edge_index"].shape == (2, 0)
@@ -386,7 +367,7 @@ def test_names_that_are_no_file_names_are_written_all_the_same(db: Database, tmp
     assert arrays(str(tmp_path / "q" / "vertices" / "%2E.%2Fin%2Fout.npz"))["ids"].tolist() == [1]
 
 
-@pytest.mark.parametrize("format_", ["parquet", "npz", "pyg"])
+@pytest.mark.parametrize("format_", get_args(SnapshotFormat))
 def test_a_full_disk_leaves_nothing(shop: Database, format_: str) -> None:
     shop.execute("CREATE TABLE wide AS SELECT i AS id, range(500)::FLOAT[500] AS x FROM range(200) r(i)")
     shop.execute("CREATE PROPERTY GRAPH w VERTEX TABLES (wide KEY (id) FEATURES (x AS x))")
@@ -402,7 +383,7 @@ def test_a_full_disk_leaves_nothing(shop: Database, format_: str) -> None:
     assert os.listdir() == []
 
 
-@pytest.mark.parametrize("format_", ["parquet", "npz", "pyg"])
+@pytest.mark.parametrize("format_", get_args(SnapshotFormat))
 def test_a_stopped_export_leaves_nothing(shop: Database, format_: str) -> None:
     def stop(what: str, share: float | None) -> None:
         if what.startswith("writing"):

@@ -155,7 +155,8 @@ def _backup(database: Path, target: Path, *, copies: bool, quiet: bool) -> ExitC
     "--format",
     "output_format",
     type=click.Choice(_EXPORTS),
-    help="Output format: arrow, parquet, npz, safetensors or pt for batches, parquet, npz or pyg for snapshots.  "
+    help="Output format: arrow, parquet, npz, safetensors or pt for batches, parquet, npz, pyg, arrow or safetensors "
+    "for snapshots.  "
     "[default: arrow for samplers, parquet for snapshots]",
 )
 @click.option(

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,6 +47,8 @@ class OutputArray(NamedTuple):
     """The shape of the whole array."""
     parts: Callable[[], Iterator[Array]]
     """Yields the values in C order, in parts."""
+    rows: tuple[OutputArray, ...] = ()
+    """The rows of `edge_index` as arrays, which can be read at the same time. Other arrays have none."""
 
     def whole(self) -> Array:
         """Read the whole array into memory."""
@@ -120,7 +123,10 @@ def edge_arrays(view: GraphView, edge: EdgeElement, source: Numbering, destinati
         kind = np.dtype(dtype)
         return OutputArray(name, kind, (count, *width), lambda: map(read, _positions(rows, _bytes(kind, width))))
 
-    yield OutputArray("edge_index", np.dtype(np.int64), (2, count), lambda: _ends(rows, source, destination))
+    near = OutputArray("source", np.dtype(np.int64), (count,), lambda: _sources(rows, source))
+    far = OutputArray("destination", np.dtype(np.int64), (count,), lambda: _destinations(rows, destination))
+    whole = OutputArray("edge_index", np.dtype(np.int64), (2, count), lambda: chain(near.parts(), far.parts()))
+    yield whole._replace(rows=(near, far))
     yield column("e_id", np.int64, (), rows.edge_id.read)
     named = {"edge_time": rows.time, "edge_until": rows.until, "edge_weight": rows.weight}
     for name, values in named.items():
@@ -134,10 +140,25 @@ def edge_arrays(view: GraphView, edge: EdgeElement, source: Numbering, destinati
         yield column(name, feature.dtype, feature.shape[1:], read)
 
 
-def _ends(rows: Adjacency, source: Numbering, destination: Numbering) -> Iterator[Int64s]:
-    """Yield the vertex numbers of all sources, followed by those of all destinations."""
+def row_bounds(view: GraphView, edge: EdgeElement, destination: Numbering) -> OutputArray:
+    """Return `indptr`: [destinations + 1] the first edge of each destination, in the order of `edge_arrays`."""
+
+    def read() -> Iterator[Int64s]:
+        degrees = view.adjacency(Relation(edge.type, "IN")).degrees()
+        kept = degrees[: destination.count] if destination.dense is None else degrees[destination.dense]
+        yield np.concatenate([np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)])
+
+    return OutputArray("indptr", np.dtype(np.int64), (destination.count + 1,), read)
+
+
+def _sources(rows: Adjacency, source: Numbering) -> Iterator[Int64s]:
+    """Yield the vertex numbers of all sources."""
     for positions in _positions(rows, 8):
         yield source.of(neighbors_of(rows.rows, positions))
+
+
+def _destinations(rows: Adjacency, destination: Numbering) -> Iterator[Int64s]:
+    """Yield the vertex numbers of all destinations."""
     for part in logical_parts(rows.rows, _PART // 8):
         nodes = np.arange(part.low, part.low + part.indptr.size - 1)
         yield destination.of(np.repeat(nodes, np.diff(part.indptr)))

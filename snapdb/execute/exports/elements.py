@@ -10,7 +10,15 @@ from typing import Any, NamedTuple
 from snapdb.arrays import Array
 from snapdb.builders.element_columns import Reading
 from snapdb.errors import BindError, DataError
-from snapdb.execute.exports.arrays import Numbering, OutputArray, edge_arrays, masks, numbering_of, vertex_arrays
+from snapdb.execute.exports.arrays import (
+    Numbering,
+    OutputArray,
+    edge_arrays,
+    masks,
+    numbering_of,
+    row_bounds,
+    vertex_arrays,
+)
 from snapdb.execute.session import ExecutionContext
 from snapdb.plan.exports import CopySnapshotPlan
 from snapdb.storage.manifests import FolderWriter, file_name
@@ -29,11 +37,12 @@ class Export(NamedTuple):
 
 
 class Written(NamedTuple):
-    """An element that has been written to a file."""
+    """An element that has been written to files."""
 
     element: Element
     rows: int
-    file: str
+    files: tuple[str, ...]
+    """The paths of its files in the directory. Elements can share files. The manifest's schema names the first one."""
     fields: Mapping[str, Any]
     """The types of its columns, or the types and shapes of its arrays, by name."""
 
@@ -54,8 +63,16 @@ def _as_written(array: OutputArray) -> OutputArray:
     return array
 
 
-def elements_of(export: Export, changed: Callable[[OutputArray], OutputArray] = _as_written) -> Iterator[Filled]:
-    """Yield every element with its arrays, which have not been read yet. `changed` converts the arrays of edges."""
+def elements_of(
+    export: Export, changed: Callable[[OutputArray], OutputArray] = _as_written, *, bounds: bool = False
+) -> Iterator[Filled]:
+    """Yield every element with its arrays, which have not been read yet.
+
+    Args:
+        export: The export.
+        changed: Converts the arrays of edges.
+        bounds: Whether `indptr` is the last array of each edge type.
+    """
     graph, view, splits = export.plan.snapshot.graph, export.reading.view, export.plan.splits
     numbered = {vertex.name: numbering_of(view, vertex.name) for vertex in graph.vertices}
     for vertex in graph.vertices:
@@ -67,7 +84,9 @@ def elements_of(export: Export, changed: Callable[[OutputArray], OutputArray] = 
     for edge in graph.edges:
         ends = numbered[edge.source], numbered[edge.destination]
         arrays = [changed(array) for array in edge_arrays(view, edge, *ends)]
-        yield Filled(edge, arrays[0].shape[1], _reporting(export, edge.name, arrays))
+        count = arrays[0].shape[1]
+        arrays += [row_bounds(view, edge, ends[1])] if bounds else []
+        yield Filled(edge, count, _reporting(export, edge.name, arrays))
 
 
 def _masks(export: Export, vertex_type: str, column: str, numbering: Numbering) -> list[OutputArray]:
@@ -96,7 +115,11 @@ def _reporting(export: Export, element: str, arrays: list[OutputArray]) -> list[
             export.context.step(f"writing {element}", share)
             yield part
 
-    return [array._replace(parts=partial(steps, array, i / len(arrays))) for i, array in enumerate(arrays)]
+    def reported(array: OutputArray, share: float) -> OutputArray:
+        rows = tuple(reported(row, share) for row in array.rows)
+        return array._replace(parts=partial(steps, array, share), rows=rows)
+
+    return [reported(array, i / len(arrays)) for i, array in enumerate(arrays)]
 
 
 def file_of(element: Element, suffix: str) -> str:

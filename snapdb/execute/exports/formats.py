@@ -27,7 +27,7 @@ def write_tables(export: Export) -> list[Written]:
             context.check_stopped()
             columns = {column.name: column.type for column in session.describe(query.text)}
             rows = write_rows(session, query, export.folder.file(file), "parquet", "FORMAT parquet")
-        entries.append(Written(element, rows, file, columns))
+        entries.append(Written(element, rows, (file,), columns))
     return entries
 
 
@@ -39,7 +39,7 @@ def write_archives(export: Export) -> list[Written]:
         with ArrayArchive(export.folder.file(file)) as archive:
             for array in filled.arrays:
                 archive.add(array.name, array.dtype, array.shape, array.parts())
-        entries.append(Written(filled.element, filled.rows, file, filled.fields))
+        entries.append(Written(filled.element, filled.rows, (file,), filled.fields))
     return entries
 
 
@@ -54,7 +54,7 @@ def write_pyg(export: Export) -> list[Written]:
         {each.element.name: each.rows for each in elements},
         {element.type: fields for element, fields in whole if isinstance(element, EdgeElement)},
     )
-    return [Written(each.element, each.rows, _PYG_FILE, each.fields) for each in elements]
+    return [Written(each.element, each.rows, (_PYG_FILE,), each.fields) for each in elements]
 
 
 def _as_pyg(array: OutputArray) -> OutputArray:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from snapdb.builders.element_columns import Reading
+from snapdb.execute.exports.arrow_files import write_arrow
 from snapdb.execute.exports.elements import Export, Written
 from snapdb.execute.exports.folders import export_folder
 from snapdb.execute.exports.formats import write_archives, write_pyg, write_tables
+from snapdb.execute.exports.tensors import write_safetensors
 from snapdb.execute.results import Outcome, Rows
 from snapdb.execute.session import ExecutionContext
 from snapdb.graph import open_snapshot
@@ -20,6 +22,8 @@ _WRITERS: Mapping[SnapshotFormat, Callable[[Export], list[Written]]] = {
     "parquet": write_tables,
     "npz": write_archives,
     "pyg": write_pyg,
+    "arrow": write_arrow,
+    "safetensors": write_safetensors,
 }
 """Maps each format to the function that writes the directory's files."""
 
@@ -33,7 +37,7 @@ def copy_snapshot(plan: CopySnapshotPlan, context: ExecutionContext) -> Rows:
         with export_folder(context, plan.path, plan.span, overwrite=plan.overwrite) as folder:
             reading = Reading.of(context, snapshot, opened.view, opened.id_maps)
             written = _WRITERS[plan.format](Export(context, plan, reading, folder))
-            files = {each.file: each.element for each in written}
+            files = sorted({file for each in written for file in each.files})
             size = sum(folder.wrote(file) for file in files)
             folder.finish(_manifest(plan, written) | {"lineage": {**opened.view.lineage, "rng": RNG_SCHEME}})
     finally:
@@ -47,8 +51,8 @@ def copy_snapshot(plan: CopySnapshotPlan, context: ExecutionContext) -> Rows:
 def _manifest(plan: CopySnapshotPlan, written: Sequence[Written]) -> dict[str, Any]:
     """Return the directory's manifest, with the file, number of rows and fields of each element."""
     schema: dict[str, dict[str, Any]] = {"vertices": {}, "edges": {}}
-    for element, rows, file, fields in written:
-        entry = {"file": file, "rows": rows, "fields": fields}
+    for element, rows, files, fields in written:
+        entry = {"file": files[0], "rows": rows, "fields": fields}
         if isinstance(element, EdgeElement):
             schema["edges"][element.name] = {"source": element.source, "destination": element.destination, **entry}
         else:
