@@ -64,10 +64,7 @@ class Reading:
 
     def by_dense_id(self, rows: VertexRows, expression: str) -> Iterator[tuple[Array, Array]]:
         """Yield dense ids and the values of an expression over a vertex type's rows, in parts. NULL becomes NaN."""
-        context, id_map = self.context, self.id_maps[rows.element.name]
-        check_table(context.store.db_dir, rows.table)
-        check_files(context.store.db_dir, f"the id map of {rows.element.name}", id_map.segments)
-        data = VertexData(rows, id_map, id_map.sql(context.store.db_dir))
+        context, data = self.context, self._numbered(rows)
         count = self.view.node_counts[rows.element.name]
         with context.store.sql_engine.session() as session:
             query = f"SELECT {quote(ROW_ID)}, {expression} FROM ({data.keyed})"
@@ -81,6 +78,16 @@ class Reading:
                         code="damaged-snapshot",
                     )
                 yield ids, batch.column(1).to_numpy(zero_copy_only=False)
+
+    def sorted_rows(self, rows: VertexRows, columns: str) -> str:
+        """Return a SELECT of expressions over a vertex type's rows v, in the order of their dense ids."""
+        return f"SELECT {columns} FROM ({self._numbered(rows).keyed}) v ORDER BY {quote(ROW_ID)}"
+
+    def _numbered(self, rows: VertexRows) -> VertexData:
+        db_dir, id_map = self.context.store.db_dir, self.id_maps[rows.element.name]
+        check_table(db_dir, rows.table)
+        check_files(db_dir, f"the id map of {rows.element.name}", id_map.segments)
+        return VertexData(rows, id_map, id_map.sql(db_dir))
 
 
 def read_tables(context: BuildContext, snapshot: Snapshot) -> Mapping[str, Table]:

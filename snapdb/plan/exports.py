@@ -27,7 +27,7 @@ from snapdb.types.lakes import about_lake
 from snapdb.types.text import counted, did_you_mean
 
 FileFormat = Literal["parquet", "csv", "tsv", "json", "jsonl", "arrow"]
-SnapshotFormat = Literal["parquet", "npz", "pyg", "arrow", "safetensors"]
+SnapshotFormat = Literal["parquet", "npz", "pyg", "arrow", "safetensors", "graphar", "dgl"]
 _BatchFormat = Literal["arrow", "parquet", "npz", "safetensors", "pt"]
 _FILE_FORMATS: dict[str, FileFormat] = {
     "parquet": "parquet",
@@ -97,6 +97,8 @@ _FOLDER_OPTIONS = frozenset(
 """DuckDB's COPY options that would write a directory of files."""
 _COPY_SNAPSHOT = "COPY SNAPSHOT … TO"
 _SNAPSHOT_FORMATS: dict[str, SnapshotFormat] = by_word(SnapshotFormat)
+_TABLES: tuple[SnapshotFormat, ...] = ("parquet", "graphar")
+"""The formats that have columns instead of arrays, and therefore no masks."""
 _SNAPSHOT_OPTIONS: dict[str, type] = {"format": str, "split": str, "overwrite": bool}
 _SPLIT = "split"
 """The default name of the column that assigns vertices to splits."""
@@ -174,7 +176,7 @@ class CopySnapshotPlan(Plan):
     """Whether to replace an earlier export at the path."""
 
     def describe(self) -> PlanNode:
-        splits = {} if self.format == "parquet" else self.splits
+        splits = {} if self.format in _TABLES else self.splits
         graph = self.snapshot.graph
         vertices = (PlanNode("Vertices", f"{v.name}{_mask_note(splits.get(v.name))}") for v in graph.vertices)
         edges = (PlanNode("Edges", edge.name) for edge in graph.edges)

@@ -58,6 +58,15 @@ class ArrayFile:
         self._file.close()
 
 
+def write_array(path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...], parts: Iterable[Array]) -> None:
+    """Write a .npy file from consecutive parts of its values in C order."""
+    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
+    with open(path, "wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for part in parts:
+            file.write(np.ascontiguousarray(part, dtype).reshape(-1).view(np.uint8).data)
+
+
 def new_row_file(path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> np.memmap[Any, Any]:
     """A new .npy file as a writable memory map that reads as zeros, whose data begins at a multiple of `PAGE`.
 

@@ -22,7 +22,7 @@ from snapdb_cli.commands.arguments import (
 from snapdb_cli.commands.schedule_declarations import schedule
 from snapdb_cli.diagnostics import Diagnostics, ExitCode
 
-_EXPORTS = ("arrow", "parquet", "npz", "safetensors", "pt", "pyg")
+_EXPORTS = ("arrow", "parquet", "npz", "safetensors", "pt", "pyg", "graphar", "dgl")
 """The formats of COPY (SAMPLE …) TO and COPY SNAPSHOT … TO."""
 
 
@@ -155,8 +155,8 @@ def _backup(database: Path, target: Path, *, copies: bool, quiet: bool) -> ExitC
     "--format",
     "output_format",
     type=click.Choice(_EXPORTS),
-    help="Output format: arrow, parquet, npz, safetensors or pt for batches, parquet, npz, pyg, arrow or safetensors "
-    "for snapshots.  "
+    help="Output format: arrow, parquet, npz, safetensors or pt for batches, parquet, npz, pyg, arrow, safetensors, "
+    "graphar or dgl for snapshots.  "
     "[default: arrow for samplers, parquet for snapshots]",
 )
 @click.option(

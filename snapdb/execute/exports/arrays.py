@@ -60,6 +60,26 @@ class OutputArray(NamedTuple):
         return values
 
 
+class ArrayCursor:
+    """Reads an array from its first value to the last, any number of values at a time."""
+
+    def __init__(self, array: OutputArray) -> None:
+        self._array = array
+        self._parts: Iterator[Array] | None = None
+        self._left = np.empty(0, array.dtype)
+
+    def take(self, count: int) -> Array:
+        """Return the next `count` values in C order."""
+        self._parts = self._parts or self._array.parts()
+        pieces = list[Array]()
+        while True:
+            pieces.append(self._left[:count])
+            count, self._left = count - pieces[-1].size, self._left[count:]
+            if not count:
+                return np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
+            self._left = np.ascontiguousarray(next(self._parts), self._array.dtype).reshape(-1)
+
+
 @dataclass(frozen=True, slots=True)
 class Numbering:
     """The vertices of one type in a snapshot, numbered from 0 in the order of their dense ids."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from snapdb.arrays import Array
-from snapdb.execute.exports.arrays import OutputArray
+from snapdb.execute.exports.arrays import ArrayCursor, OutputArray
 from snapdb.execute.exports.elements import Export, Filled, Written, elements_of, file_of
 from snapdb.types import EdgeElement
 
@@ -66,7 +66,7 @@ def _columns(arrays: Sequence[OutputArray]) -> tuple[list[_Column], dict[str, An
 
 def _dense(array: OutputArray) -> _Column:
     """Return numbers or texts as a column. Rows of several numbers are fixed-size lists."""
-    cursor, kind = _Cursor(array), _type(array.dtype)
+    cursor, kind = ArrayCursor(array), _type(array.dtype)
     if len(array.shape) == 1:
         return _Column(array.name, kind, array.dtype.itemsize, lambda start, stop: _arrow(cursor.take(stop - start)))
     width = array.shape[1]
@@ -80,7 +80,7 @@ def _dense(array: OutputArray) -> _Column:
 def _sparse(name: str, indptr: OutputArray, indices: OutputArray, values: OutputArray) -> _Column:
     """Return the rows of a CSR matrix as structs of two lists, as `batch.to_arrow()` does."""
     bounds, parts = indptr.whole(), {"indices": indices, "values": values}
-    cursors = {part: _Cursor(array) for part, array in parts.items()}
+    cursors = {part: ArrayCursor(array) for part, array in parts.items()}
     kind = pa.struct({part: pa.large_list(_type(array.dtype)) for part, array in parts.items()})
 
     def read(start: int, stop: int) -> pa.Array:
@@ -104,26 +104,6 @@ def _write(path: Path, rows: int, columns: Sequence[_Column], facts: Mapping[str
             stop = min(start + step, rows)
             values = [column.read(start, stop) for column in columns]
             writer.write_batch(pa.RecordBatch.from_arrays(values, schema=schema))
-
-
-class _Cursor:
-    """Reads an array from its first value to the last, any number of values at a time."""
-
-    def __init__(self, array: OutputArray) -> None:
-        self._array = array
-        self._parts: Iterator[Array] | None = None
-        self._left = np.empty(0, array.dtype)
-
-    def take(self, count: int) -> Array:
-        """Return the next `count` values in C order."""
-        self._parts = self._parts or self._array.parts()
-        pieces = list[Array]()
-        while True:
-            pieces.append(self._left[:count])
-            count, self._left = count - pieces[-1].size, self._left[count:]
-            if not count:
-                return np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
-            self._left = np.ascontiguousarray(next(self._parts), self._array.dtype).reshape(-1)
 
 
 def _type(dtype: np.dtype[Any]) -> pa.DataType:

@@ -10,6 +10,8 @@ from snapdb.execute.exports.arrow_files import write_arrow
 from snapdb.execute.exports.elements import Export, Written
 from snapdb.execute.exports.folders import export_folder
 from snapdb.execute.exports.formats import write_archives, write_pyg, write_tables
+from snapdb.execute.exports.graphar import write_graphar
+from snapdb.execute.exports.graphbolt import write_dgl
 from snapdb.execute.exports.tensors import write_safetensors
 from snapdb.execute.results import Outcome, Rows
 from snapdb.execute.session import ExecutionContext
@@ -24,6 +26,8 @@ _WRITERS: Mapping[SnapshotFormat, Callable[[Export], list[Written]]] = {
     "pyg": write_pyg,
     "arrow": write_arrow,
     "safetensors": write_safetensors,
+    "graphar": write_graphar,
+    "dgl": write_dgl,
 }
 """Maps each format to the function that writes the directory's files."""
 
