@@ -77,6 +77,16 @@ class _TypeCompiler(compiler.GenericTypeCompiler):
         return "TIMESTAMPTZ" if type_.timezone else "TIMESTAMP"
 
 
+class _DdlCompiler(compiler.DDLCompiler):
+    """Writes no statements for indexes, which pandas and others request: snapshots are indexed automatically."""
+
+    def visit_create_index(self, create: Any, **kw: Any) -> str:
+        return ""
+
+    def visit_drop_index(self, drop: Any, **kw: Any) -> str:
+        return ""
+
+
 class SnapdbDialect(default.DefaultDialect):
     """SQLAlchemy's dialect for snapdb."""
 
@@ -84,6 +94,7 @@ class SnapdbDialect(default.DefaultDialect):
     driver = "snapdb"
     default_paramstyle = "qmark"
     type_compiler_cls = _TypeCompiler
+    ddl_compiler = _DdlCompiler
     supports_statement_cache = True
     supports_native_boolean = True
     supports_native_decimal = True
@@ -112,6 +123,11 @@ class SnapdbDialect(default.DefaultDialect):
 
     def initialize(self, connection: Connection) -> None:
         """Do nothing: all databases have the same features."""
+
+    def do_execute(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:
+        """Run a statement, unless it is empty, as those for indexes are."""
+        if statement:
+            cursor.execute(statement, parameters)
 
     def get_schema_names(self, connection: Connection, **kw: Any) -> list[str]:
         """Return no schemas: tables have none."""
@@ -145,8 +161,11 @@ class SnapdbDialect(default.DefaultDialect):
         ]
 
     def get_pk_constraint(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> Any:
-        """Return no primary key."""
-        return {"constrained_columns": [], "name": None}
+        """Return the primary key of a table, with no columns if it has none."""
+        keys = "SELECT columns, name FROM snapdb.constraints WHERE kind = 'PRIMARY KEY' AND lower(\"table\") = lower(?)"
+        row = connection.exec_driver_sql(keys, (table_name,)).one_or_none()
+        columns, name = ([], None) if row is None else (list(row[0]), row[1])
+        return {"constrained_columns": columns, "name": name}
 
     def get_foreign_keys(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> Any:
         """Return no foreign keys."""

@@ -153,6 +153,24 @@ def test_pandas_writes_and_reads_tables(engine: sa.Engine) -> None:
     assert back.iloc[:1200].to_dict("list") == frame.to_dict("list")
 
 
+def test_pandas_asks_for_indexes_in_vain(engine: sa.Engine) -> None:
+    frame = pd.DataFrame({"a": [1, 2]})
+    frame.to_sql("frame", engine)  # whose index would be an index of the table
+    assert pd.read_sql("FROM frame", engine)["index"].tolist() == [0, 1]
+    with engine.begin() as connection:
+        sa.Index("by_a", sa.Table("frame", sa.MetaData(), autoload_with=engine).c.a).drop(connection)
+
+
+def test_primary_keys_are_reflected(engine: sa.Engine) -> None:
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE t (a INT, b INT, c INT, PRIMARY KEY (b, a))"))
+    table = sa.Table("T", sa.MetaData(), autoload_with=engine)
+    assert [column.name for column in table.primary_key] == ["b", "a"]
+    with engine.begin() as connection:
+        connection.execute(sa.insert(table).values(a=1, b=2, c=3))
+        assert connection.execute(sa.select(table)).all() == [(1, 2, 3)]
+
+
 def test_core_statements_and_reflection(engine: sa.Engine) -> None:
     made = sa.Table(
         "item",
