@@ -80,7 +80,9 @@ class _TypeCompiler(compiler.GenericTypeCompiler):
 class _DdlCompiler(compiler.DDLCompiler):
     """Writes no statements for indexes, which pandas and others request: snapshots are indexed automatically."""
 
-    def visit_create_index(self, create: Any, **kw: Any) -> str:
+    def visit_create_index(
+        self, create: Any, include_schema: bool = False, include_table_schema: bool = True, **kw: Any
+    ) -> str:
         return ""
 
     def visit_drop_index(self, drop: Any, **kw: Any) -> str:
