@@ -19,13 +19,13 @@ from snapdb.interchange.tables import (
     FEATURES,
     KEY,
     SOURCE,
-    TIME,
     EdgeTable,
     GraphTables,
     VertexTable,
     column_of,
     numbered,
 )
+from snapdb.interchange.tgb import read_temporal, temporal_files
 from snapdb.on_first_use import module_on_first_use
 from snapdb.sql_engine import text_literal
 
@@ -134,9 +134,9 @@ def _read_folder(read: Read, path: Path) -> GraphTables:
         return _read_ogb_types(read, path)
     if (path / "raw" / "edge.csv.gz").is_file():
         return _read_ogb(read, path)
-    events = sorted(path.glob("*edgelist*.csv"))
+    events = temporal_files(path)
     if events:
-        return _read_tgb(read, events[0])
+        return read_temporal(read, events[0])
     raise InputError(
         f"{path} is neither a folder of OGB (raw/edge.csv.gz) nor of TGB (…edgelist….csv); name the file itself",
         code="not-a-graph",
@@ -155,7 +155,7 @@ def _read_ogb(read: Read, path: Path) -> GraphTables:
     count = int(_values(read, raw / "num-node-list.csv.gz")[0, 0])
     node = _ogb_nodes(read, path, raw, "node", count, "node-feat", "node-label", "node_year", None, notes)
     edges = _ogb_edges(read, raw, "edge", ("node", "node"), notes)
-    return GraphTables([node], [edges], notes)
+    return GraphTables([node], [edges], [*notes, *_pickled_splits(path)])
 
 
 def _read_ogb_types(read: Read, path: Path) -> GraphTables:
@@ -175,7 +175,18 @@ def _read_ogb_types(read: Read, path: Path) -> GraphTables:
     for source, relation, destination in zip(*(column.to_pylist() for column in triplets.columns), strict=True):
         folder = raw / "relations" / f"{source}___{relation}___{destination}"
         edges.append(_ogb_edges(read, folder, relation, (source, destination), notes))
-    return GraphTables(vertices, edges, notes)
+    return GraphTables(vertices, edges, [*notes, *_pickled_splits(path)])
+
+
+def _pickled_splits(path: Path) -> list[str]:
+    """Return a note about the splits that are not read. The data sets of links, ogbl-*, have no other ones."""
+    pickles = sorted(file.relative_to(path).as_posix() for file in (path / "split").rglob("*.pt"))
+    if not pickles:
+        return []
+    return [
+        f"{', '.join(pickles)} {'is' if len(pickles) == 1 else 'are'} not read, because loading a pickle can run code; "
+        "docs/importing.md shows how to import splits of links from a file that you trust"
+    ]
 
 
 def _ogb_nodes(
@@ -210,8 +221,6 @@ def _ogb_nodes(
                 there = np.zeros(count, np.bool_)
                 there[_values(read, file)[:, 0]] = True
                 columns[mask] = pa.array(there)
-            elif file.with_suffix("").with_suffix(".pt").is_file():
-                notes.append(f"{file.parent.name}/{part}.pt is not read, because loading it can run code")
     known = {FEATURES: FEATURES} if FEATURES in columns else {}
     return VertexTable(name, pa.table(columns), features=known, target=target)
 
@@ -222,33 +231,8 @@ def _ogb_edges(read: Read, folder: Path, name: str, ends: tuple[str, str], notes
     if (file := folder / "edge-feat.csv.gz").is_file():
         columns[EDGE_FEATURES] = column_of(f"{name}.{EDGE_FEATURES}", _values(read, file).astype(np.float32), notes)
     features = {EDGE_FEATURES: EDGE_FEATURES} if EDGE_FEATURES in columns else {}
-    return EdgeTable(name, pa.table(columns), ends, features=features)
-
-
-def _read_tgb(read: Read, file: Path) -> GraphTables:
-    """Return the tables of a TGB edge list: source, destination, time, label, and features in the rest of the line."""
-    rows = read(f"SELECT * FROM read_csv({text_literal(str(file))}, null_padding = true, strict_mode = false)")
-    names = [name.lower() for name in rows.column_names]
-    stamp = next((i for i, name in enumerate(names) if name in ("timestamp", "ts", "time")), None)
-    if stamp is None:
-        raise InputError(f"{file.name} has no column of times among {names}", code="not-a-graph")
-    ends = [i for i in range(len(names)) if i != stamp][:2]
-    edges = rows.select([*ends, stamp]).rename_columns([SOURCE, DESTINATION, TIME])
-    times, unit = _whole_times(edges.column(TIME).to_numpy())
-    edges = edges.set_column(2, TIME, pa.array(times))
-    left = [rows.column_names[i] for i in range(len(names)) if i not in (*ends, stamp)]
-    notes = [f"the columns {', '.join(left)} of {file.name} are not stored"] if left else []
-    notes += [unit] if unit else []
-    graph = frames.read_edges(edges, frames.EdgeColumns(time=TIME))
-    return GraphTables(graph.vertices, graph.edges, notes)
-
-
-def _whole_times(times: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], str]:
-    """Return times as integers, and a note if their unit changed.
-
-    >>> _whole_times(np.array([1.0, 2.0])), _whole_times(np.array([0.5]))
-    ((array([1, 2]), ''), (array([500000]), 'times are stored in millionths of their unit'))
-    """
-    if times.dtype.kind in "iu" or bool((times == np.floor(times)).all()):
-        return times.astype(np.int64), ""
-    return np.round(times * 1e6).astype(np.int64), "times are stored in millionths of their unit"
+    for file in sorted(folder.glob("edge_*.csv.gz")):  # such as edge_year and edge_weight of ogbl-collab
+        label = file.name.removeprefix("edge_").removesuffix(".csv.gz")
+        columns[label] = column_of(f"{name}.{label}", _values(read, file)[:, 0], notes)
+    time, weight = (label if label in columns else None for label in ("year", "weight"))
+    return EdgeTable(name, pa.table(columns), ends, features=features, time=time, weight=weight)

@@ -289,17 +289,97 @@ def test_a_folder_of_ogb_with_several_types(db: Database, tmp_path: Path) -> Non
     assert (back["author"].num_nodes, back["paper"].y.numel()) == (2, 3)
 
 
+def test_splits_of_links_in_pickles_are_named(db: Database, tmp_path: Path) -> None:
+    raw = tmp_path / "collab" / "raw"
+    packed(raw / "edge.csv.gz", [f"{a},{b}" for a, b in EDGES])
+    packed(raw / "edge_year.csv.gz", ["1999", "2001", "2000"])
+    packed(raw / "edge_weight.csv.gz", ["1", "3", "2"])
+    packed(raw / "num-node-list.csv.gz", ["3"])
+    for part in ("train", "valid", "test"):
+        (tmp_path / "collab" / "split" / "time").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "collab" / "split" / "time" / f"{part}.pt").write_bytes(b"not read")
+    made = db.import_graph("g", tmp_path / "collab")
+    assert made.notes == (
+        "split/time/test.pt, split/time/train.pt, split/time/valid.pt are not read, because loading a pickle can run "
+        "code; docs/importing.md shows how to import splits of links from a file that you trust",
+    )
+    back = pyg.to_data(db, "now")
+    assert back.edge_time.tolist() == [1999, 2001, 2000]
+    assert back.edge_weight.tolist() == [1, 3, 2]
+
+
+def tgb(folder: Path, name: str, head: str, *rows: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}_edgelist.csv").write_text("\n".join([head, *rows]))
+    return folder
+
+
+WIKI = "user_id,item_id,timestamp,state_label,comma_separated_list_of_features"
+
+
 def test_a_folder_of_tgb(db: Database, tmp_path: Path) -> None:
-    folder = tmp_path / "tgbl_wiki"
-    folder.mkdir()
-    rows = ["0,10,3.0,0,0.1,0.2", "1,11,4.0,0,0.3,0.4"]
-    head = "user_id,item_id,timestamp,state_label,comma_separated_list_of_features"
-    (folder / "tgbl-wiki_edgelist_v2.csv").write_text("\n".join([head, *rows]))
+    """Items are numbered after users, and the last name of the header stands for all features."""
+    folder = tgb(tmp_path / "w", "tgbl-wiki", WIKI, "0,0,3.0,0,0.5,0.25", "1,1,4.0,1,0.75,1")
+    (folder / "tgbl-wiki_val_ns.pkl").write_bytes(b"not read")
     made = db.import_graph("g", folder)
-    rows = db.execute("SELECT source, destination, edge_time FROM now.edge").fetchall()
-    assert rows == [(0, 10, 3), (1, 11, 4)]
-    assert "state_label" in made.notes[0]
+    assert made.notes == (
+        "item_id n is vertex 2 + n, as in the package of TGB",
+        "tgbl-wiki_val_ns.pkl is not read, because loading a pickle can run code",
+    )
+    rows = db.execute("SELECT source, destination, edge_time, state_label FROM now.edge").fetchall()
+    assert rows == [(0, 2, 3, 0), (1, 3, 4, 1)]
+    back = pyg.to_data(db, "now")
+    assert (back.num_nodes, back.edge_attr.tolist()) == (4, [[0.5, 0.25], [0.75, 1]])
     with refused("not-a-graph", "neither", recorded=False):
+        db.import_graph("h", tmp_path)
+
+
+def test_a_folder_of_tgb_without_features(db: Database, tmp_path: Path) -> None:
+    db.import_graph("g", tgb(tmp_path / "u", "tgbl-uci", WIKI, "0,0,3,0", "1,1,4,0"))
+    back = pyg.to_data(db, "now")
+    assert ("edge_attr" in back, back.edge_index.tolist()) == (False, [[0, 1], [2, 3]])
+
+
+def test_a_folder_of_tgb_with_keys_of_text_and_weights(db: Database, tmp_path: Path) -> None:
+    a, b = "0x27cbb0e6885ccb1db2dab7c2314131c94795fbef", "0x8426a27add8dca73548f012d92c7f8f4bbd42a3e"
+    db.import_graph("g", tgb(tmp_path / "c", "tgbl-coin", "time,src,dst,weight", f"7,{a},{b},800.0", f"8,{b},{a},2.5"))
+    assert db.execute("FROM now.node").fetchall() == [(a,), (b,)]
+    assert sorted(pyg.to_data(db, "now").edge_weight.tolist()) == [2.5, 800]
+
+
+def test_a_folder_of_tgb_with_named_features_and_types_of_vertices(db: Database, tmp_path: Path) -> None:
+    head = "ts,src,dst,relation_type,num_words,score"
+    folder = tgb(tmp_path / "f", "thgl-forum", head, "5,0,1,2,10,-3", "6,1,2,0,20,4")
+    (folder / "thgl-forum_nodetype.csv").write_text("node_id,type\n2,1\n0,0\n1,0\n")
+    db.import_graph("g", folder)
+    assert db.execute("SELECT id, type FROM now.node ORDER BY id").fetchall() == [(0, 0), (1, 0), (2, 1)]
+    assert pyg.to_data(db, "now").edge_attr.tolist() == [[10, -3], [20, 4]]
+    assert db.execute("SELECT relation_type FROM now.edge ORDER BY e_id").fetchall() == [(2,), (0,)]
+
+
+def test_a_folder_of_tgb_with_days_and_texts(db: Database, tmp_path: Path) -> None:
+    folder = tgb(tmp_path / "d", "tgbl-flight", "day,src,dst,callsign", "2019-01-01,AAA,BBB,X1", "2019-01-02,BBB,CCC,")
+    (folder / "airport_node_feat.csv").write_text("airport_code,continent,latitude\nCCC,EU,1.5\nAAA,NA,-3\n")
+    db.import_graph("g", folder)
+    assert db.execute("FROM now.node ORDER BY id").fetchall() == [
+        ("AAA", "NA", -3.0),
+        ("BBB", None, None),
+        ("CCC", "EU", 1.5),
+    ]
+    assert db.execute("SELECT callsign FROM now.edge ORDER BY edge_time").fetchall() == [("X1",), (None,)]
+
+
+def test_arrays_of_tgn(db: Database, tmp_path: Path) -> None:
+    (tmp_path / "ml_wiki.csv").write_text(",u,i,ts,label,idx\n0,1,3,0.0,0.0,1\n1,2,3,36.0,1.0,2\n")
+    np.save(tmp_path / "ml_wiki.npy", np.array([[0, 0], [0.5, 1], [2, 3]]))
+    np.save(tmp_path / "ml_wiki_node.npy", np.arange(12).reshape(4, 3))
+    db.import_graph("g", tmp_path)
+    back = pyg.to_data(db, "now", keys=True)
+    assert back.key.tolist() == [1, 2, 3]
+    assert (back.edge_index.tolist(), back.edge_time.tolist()) == ([[0, 1], [2, 2]], [0, 36])
+    assert (back.edge_attr.tolist(), back.x.tolist()[0]) == ([[0.5, 1], [2, 3]], [3, 4, 5])
+    np.save(tmp_path / "ml_wiki.npy", np.array([{}], dtype=object))
+    with refused("unsafe-file", "ml_wiki.npy"):
         db.import_graph("h", tmp_path)
 
 
