@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 from collections.abc import Iterator
@@ -198,6 +199,22 @@ def test_graphar_has_both_adjacency_lists(shop: Database, edge: str, side: str) 
     assert sorted(zip(table["e_id"].to_pylist(), source.tolist(), destination.tolist(), strict=True)) == expected
     rows = shop.execute(f"SELECT * FROM june.{info['edge_type']} ORDER BY e_id").arrow().to_pylist()
     assert sorted(table["row"].to_pylist(), key=lambda row: row["e_id"]) == rows
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_graphars_own_library_reads_the_export(shop: Database) -> None:
+    graphar = pytest.importorskip("graphar", reason="graphar is not installed")
+    whole = exported(shop, "graphar")
+    graph = graphar.GraphInfo.load("out/shop.graph.yml")
+    customers = graphar.VerticesCollection.Make(graph, "customer")
+    assert [vertex.property("cid") for vertex in customers] == whole["vertices/customer"]["ids"].tolist()
+    for edge, destination in (("bought", "product"), ("knows", "customer")):
+        arrays = whole[f"edges/{edge}"]
+        expected = sorted(zip(arrays["e_id"].tolist(), *arrays["edge_index"].tolist(), strict=True))
+        kinds = importlib.import_module("graphar.types").AdjListType
+        for kind in (kinds.ordered_by_source, kinds.ordered_by_dest):
+            edges = graphar.EdgesCollection.Make(graph, "customer", edge, destination, kind)
+            assert sorted((each.property("e_id"), each.source(), each.destination()) for each in edges) == expected
 
 
 def test_graphar_has_types_for_every_column(db: Database, tmp_path: Path) -> None:
