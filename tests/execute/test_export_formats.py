@@ -205,7 +205,7 @@ def test_graphar_has_both_adjacency_lists(shop: Database, edge: str, side: str) 
 def test_graphars_own_library_reads_the_export(shop: Database) -> None:
     graphar = pytest.importorskip("graphar", reason="graphar is not installed")
     whole = exported(shop, "graphar")
-    graph = graphar.GraphInfo.load("out/shop.graph.yml")
+    graph = graphar.GraphInfo.load(str(Path("out/shop.graph.yml").resolve()))
     customers = graphar.VerticesCollection.Make(graph, "customer")
     assert [vertex.property("cid") for vertex in customers] == whole["vertices/customer"]["ids"].tolist()
     for edge, destination in (("bought", "product"), ("knows", "customer")):
