@@ -219,7 +219,7 @@ class WalkBatch:
 
     def __getattr__(self, name: str) -> Any:
         """Raise an AttributeError that names the attributes of walks, for an attribute of `Batch`."""
-        if name in ("x", "n_id", "edge_index", "features", "only", "to_pyg", "to_blocks"):
+        if name in ("x", "n_id", "edge_index", "features", "only", "to_pyg", "to_dgl", "to_blocks"):
             raise AttributeError(
                 f"a batch of random walks has no {name!r}; it has walks, pairs and negatives (SAMPLE returns "
                 "neighbourhoods with features)",

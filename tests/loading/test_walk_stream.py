@@ -176,6 +176,8 @@ def test_a_batch_has_walks_from_its_seeds(shop: Database) -> None:
         batch.ids("product")
     with pytest.raises(AttributeError, match="a batch of random walks has no 'edge_index'"):
         _ = batch.edge_index
+    with pytest.raises(AttributeError, match="a batch of random walks has no 'to_dgl'"):
+        _ = batch.to_dgl
 
 
 def shop_keys(shop: Database, batch: Any) -> list[int]:
