@@ -60,7 +60,19 @@ def raised() -> Iterator[Raised]:
                 case ast.Constant(value=str(code)):
                     yield Raised(place, node.func.id, code)
                 case ast.JoinedStr(values=[ast.Constant(value="unknown-"), _]):
-                    for kind in ("table", "graph", "snapshot", "sampler", "cache", "task", "tag"):
+                    for kind in (
+                        "table",
+                        "graph",
+                        "snapshot",
+                        "sampler",
+                        "cache",
+                        "task",
+                        "tag",
+                        "view",
+                        "macro",
+                        "type",
+                        "sequence",
+                    ):
                         yield Raised(place, node.func.id, f"unknown-{kind}")
 
 

@@ -19,15 +19,29 @@ from snapdb.storage.tables.commit import (
     DropNames,
     DropTable,
     Loaded,
-    LoadedFile,
     RemoveRows,
     Unchanged,
 )
-from snapdb.types import Cache, Column, PropertyGraph, Retention, Sampler, Segment, Snapshot, Table, Tag, Task, Version
+from snapdb.storage.tables.definitions import Define, Undefine, read_definitions
+from snapdb.storage.tables.loaded_files import LoadedFile
+from snapdb.types import (
+    Cache,
+    Column,
+    Definition,
+    PropertyGraph,
+    Retention,
+    Sampler,
+    Segment,
+    Snapshot,
+    Table,
+    Tag,
+    Task,
+    Version,
+)
 from snapdb.types.text import did_you_mean
 
 _T = TypeVar("_T")
-_N = TypeVar("_N", Sampler, Cache, Task, Tag)
+_N = TypeVar("_N", Sampler, Cache, Task, Tag, Definition)
 _S = TypeVar("_S", Snapshot, Sampler, Cache)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -50,6 +64,8 @@ class Catalog:
     """The caches."""
     tasks: Mapping[str, Task] = field(default_factory=dict)
     """The tasks."""
+    definitions: Mapping[tuple[str, str], Definition] = field(default_factory=dict)
+    """The views, macros, types, sequences and schemas by kind and case-folded name."""
     retentions: Mapping[str, Retention] = field(default_factory=dict)
     """Case-folded graph name → its retention, for graphs that have one."""
     loading: tuple[tuple[int, LoadedFile], ...] = ()
@@ -62,9 +78,28 @@ class Catalog:
         """Return the table with this name.
 
         Raises:
-            BindError: The table does not exist. The message suggests the nearest name.
+            BindError: The table does not exist, or is a view. The message suggests the nearest name.
         """
+        if (view := self.view(name)) is not None:
+            message = f"{view.name} is a view, which is read-only: change the tables that it reads"
+            raise BindError(message, code="unknown-table")
+        if ("table", name.lower()) in self.definitions:
+            message = f"{name} is a temporary table, which only statements of tables can use; create it as a table"
+            raise BindError(message, code="temporary-table")
         return self._find("table", self.tables, name)
+
+    def is_defined(self, name: str) -> bool:
+        """Return whether the name is that of a view or a temporary table."""
+        return not self.definitions.keys().isdisjoint((("view", name.lower()), ("table", name.lower())))
+
+    def view(self, name: str) -> Definition | None:
+        """Return the view with this name, or None."""
+        return self.definitions.get(("view", name.lower()))
+
+    def definition(self, kind: str, name: str) -> Definition:
+        """Return the view, macro, type, sequence or schema with this name, or raise BindError."""
+        known = {folded: each for (of, folded), each in self.definitions.items() if of == kind}
+        return self._find("view", known, name) if kind == "view" else _find(kind, known, name)
 
     def graph(self, name: str) -> PropertyGraph:
         """Return the property graph with this name, or raise BindError."""
@@ -90,14 +125,17 @@ class Catalog:
         return _find("task", self.tasks, name)
 
     def kind_of(self, name: str) -> str | None:
-        """Return 'table', 'graph' or 'snapshot', or None if the name is free."""
+        """Return 'view', 'table', 'graph' or 'snapshot', or None if the name is free."""
         folded = name.lower()
+        if self.is_defined(name):
+            return "view" if ("view", folded) in self.definitions else "table"
         kinds = {"table": self.tables, "graph": self.graphs, "snapshot": self.snapshots}
         return next((kind for kind, known in kinds.items() if folded in known), None)
 
     def names(self) -> list[str]:
-        """Return the names of all tables, graphs and snapshots, in their original case."""
-        tables = [t.name for t in self.tables.values()]
+        """Return the names of all tables, views, graphs and snapshots, in their original case."""
+        views = {folded: each.name for (kind, folded), each in self.definitions.items() if kind in ("view", "table")}
+        tables = [t.name for folded, t in self.tables.items() if folded not in views] + [*views.values()]
         return tables + [g.name for g in self.graphs.values()] + [s.name for s in self.snapshots.values()]
 
     def _find(self, kind: str, known: Mapping[str, _T], name: str) -> _T:
@@ -121,6 +159,8 @@ class Catalog:
                 return f"; {name} is a property graph, whose tables are {_tables_of(graph)}"
             case "snapshot", "graph":
                 return f"; {name} is a property graph; create a snapshot of it: CREATE SNAPSHOT s OF {name}"
+            case "view", "table":
+                return f"; {name} is a table, which is dropped by DROP TABLE"
             case "graph", "snapshot":
                 return f"; {name} is a snapshot of graph {self.snapshots[name.lower()].graph.name}"
         return f"; {name} is a {'property graph' if other == 'graph' else other}"
@@ -128,7 +168,7 @@ class Catalog:
     def with_changes(self, changes: Iterable[Change]) -> Self:
         """Return the catalog with uncommitted changes. New rows follow the existing rows of their tables."""
         tables = {table.id: table for table in self.tables.values()}
-        loaded = list(self.loading)
+        loaded, definitions = list(self.loading), dict(self.definitions)
         for change in changes:
             match change:
                 case AddTable():
@@ -152,20 +192,20 @@ class Catalog:
                     tables[change.table_id] = replace(table, columns=change.columns, segments=kept, fields=fields)
                 case DropTable():
                     del tables[change.table_id]
-                case DropNames():
-                    pass  # graphs and snapshots are not transactional
-                case AssignIds():
-                    pass  # ids are assigned when the transaction commits
-                case Unchanged():
-                    pass  # a requirement of the commit
+                case DropNames() | AssignIds() | Unchanged():
+                    pass  # graphs and snapshots are not transactional, and the others apply to the commit
                 case Loaded():
                     loaded += ((change.table_id, file) for file in change.files)
+                case Define():
+                    definitions[change.definition.key] = change.definition
+                case Undefine():
+                    del definitions[change.definition.key]
         by_name = {table.name.lower(): table for table in tables.values()}
-        return replace(self, tables=by_name, loading=tuple(loaded))
+        return replace(self, tables=by_name, loading=tuple(loaded), definitions=definitions)
 
 
 def _find(kind: str, known: Mapping[str, _N], name: str, hint: str | None = None) -> _N:
-    """Return the sampler, cache, task or tag with this name.
+    """Return the sampler, cache, task, tag or definition with this name.
 
     The error contains the hint, or suggests the nearest name.
     """
@@ -199,6 +239,7 @@ def load(catalog_db: CatalogDb, known: Catalog | None = None) -> Catalog:
             samplers=_kept(connection, "samplers", Sampler, () if known is None else known.samplers.values()),
             caches=_kept(connection, "caches", Cache, () if known is None else known.caches.values()),
             tasks=TaskRows(connection).read(),
+            definitions=read_definitions(connection),
             retentions={g["folded"]: decode(Retention, g["retention"]) for g in graphs if g["retention"] is not None},
             stamp=stamp,
             past={head: tables},
@@ -209,6 +250,12 @@ def tables_at(catalog_db: CatalogDb, version: int) -> dict[str, Table]:
     """Return the tables at a version, by case-folded name."""
     with catalog_db.reading() as connection, catalog_db.db_dir.raise_if_misread():
         return _read_tables(connection, version)
+
+
+def definitions_at(catalog_db: CatalogDb, version: int) -> dict[tuple[str, str], Definition]:
+    """Return the definitions at a version, by kind and case-folded name."""
+    with catalog_db.reading() as connection, catalog_db.db_dir.raise_if_misread():
+        return read_definitions(connection, version)
 
 
 def _read_tables(

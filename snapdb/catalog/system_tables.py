@@ -1,7 +1,7 @@
 """The system tables that SHOW and queries of `snapdb.<table>` read, and the text of the values in their rows."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.catalog_db.task_rows import LeaderLease, RunRows, TaskRows
 from snapdb.storage.publication_records import PublicationRecords
 from snapdb.storage.tables.commit import now
-from snapdb.types import Cache, CacheStats, EdgeElement, Properties, Schedule, Snapshot, TimeUnit, VertexElement
+from snapdb.types import Cache, CacheStats, EdgeElement, Properties, Schedule, Snapshot, Table, TimeUnit, VertexElement
 
 MOMENT = pa.timestamp("us", tz="UTC")
 
@@ -153,15 +153,42 @@ _COLUMNS = fields("table VARCHAR, name VARCHAR, position BIGINT, type VARCHAR, n
 
 
 def _tables(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
-    for t in catalog.tables.values():
+    for t in _shown_tables(catalog):
         bytes_ = sum(s.bytes for s in (*t.segments, *t.deletes))
         yield t.name, t.rows, len(t.columns), len(t.segments), bytes_, t.state
+    for one in catalog.definitions.values():
+        if one.kind == "table":
+            yield one.name, None, len(one.columns), None, None, None
 
 
 def _columns(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
-    for table in catalog.tables.values():
+    for table in _shown_tables(catalog):
         for position, c in enumerate(table.columns, 1):
-            yield table.name, c.name, position, c.type, c.nullable, c.default
+            yield table.name, c.name, position, c.type, c.nullable, c.default_text
+    for one in catalog.definitions.values():
+        for position, c in enumerate(one.columns, 1):
+            yield one.name, c.name, position, c.type, True, None
+
+
+def _shown_tables(catalog: Catalog) -> Iterator[Table]:
+    """Yield the tables other than those that contain the rows of views for graphs."""
+    yield from (t for folded, t in catalog.tables.items() if ("view", folded) not in catalog.definitions)
+
+
+DEFINED = ("VIEW", "MACRO", "TYPE", "SEQUENCE", "SCHEMA")
+"""The kinds of definitions that SHOW lists."""
+_SHOWN_DEFINITIONS = "name VARCHAR, definition VARCHAR, version BIGINT"
+_DEFINITIONS = fields(f"kind VARCHAR, {_SHOWN_DEFINITIONS}")
+SHOWN_DEFINITIONS = tuple(name for name, _ in fields(_SHOWN_DEFINITIONS))
+"""The columns that SHOW VIEWS and the like list."""
+
+
+def _definitions(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
+    """Yield the views, macros, types, sequences and schemas. Temporary ones have no version."""
+    for one in sorted(catalog.definitions.values(), key=lambda one: one.key):
+        if one.kind == "table":
+            continue
+        yield one.kind, one.name, one.body or None, None if one.temporary else one.since or None
 
 
 _CONSTRAINTS = fields(
@@ -491,6 +518,7 @@ SYSTEM_TABLES: Mapping[str, _SystemTable] = {
     "tables": _SystemTable(_TABLES, _tables),
     "columns": _SystemTable(_COLUMNS, _columns),
     "constraints": _SystemTable(_CONSTRAINTS, _constraints),
+    "definitions": _SystemTable(_DEFINITIONS, _definitions),
     "graphs": _SystemTable(_GRAPHS, _graphs),
     "elements": _SystemTable(_ELEMENTS, _elements),
     "features": _SystemTable(_FEATURES, _features),

@@ -16,6 +16,8 @@ class Vocabulary(TypedDict):
 
     tables: list[str]
     """The tables and registered data."""
+    views: list[str]
+    """The views. Like tables, those in a schema have its name before a dot."""
     graphs: list[str]
     snapshots: list[str]
     samplers: list[str]
@@ -27,7 +29,7 @@ class Vocabulary(TypedDict):
     types: list[str]
     """The vertex and edge types of all graphs."""
     functions: list[str]
-    """DuckDB's functions."""
+    """DuckDB's functions, and the macros."""
     columns_of: dict[str, list[str]]
     """The columns of `table`, `snapshot.element`, `element` (if no table has that name) and `snapdb.<table>`."""
 
@@ -54,22 +56,31 @@ def vocabulary(
         functions: DuckDB's functions.
     """
     graphs = catalog.graphs.values()
-    tables = {t.name: [c.name for c in t.columns] for t in catalog.tables.values()}
+    tables = {t.name: [c.name for c in t.columns] for f, t in catalog.tables.items() if catalog.view(f) is None}
+    tables |= _defined(catalog, "table")
+    views = _defined(catalog, "view")
     tables |= {name: _columns_of_source(data) for name, data in sources.items()}
-    columns_of = dict(_facts()) | dict(_elements(catalog)) | dict(_snapshot_elements(catalog, catalog_db)) | tables
+    columns_of = dict(_facts()) | dict(_elements(catalog)) | dict(_snapshot_elements(catalog, catalog_db))
+    columns_of |= tables | views
     return {
         "tables": list(tables),
+        "views": list(views),
         "graphs": [g.name for g in graphs],
         "snapshots": [s.name for s in catalog.snapshots.values()],
         "samplers": [s.name for s in catalog.samplers.values()],
         "caches": [c.name for c in catalog.caches.values()],
         "tasks": [t.name for t in catalog.tasks.values()],
         "tags": [t.name for t in VersionHistory(catalog_db).tags()],
-        "columns": _distinct(column for columns in tables.values() for column in columns),
+        "columns": _distinct(column for columns in (*tables.values(), *views.values()) for column in columns),
         "types": _distinct(e.name for g in graphs for e in g.elements),
-        "functions": list(functions),
+        "functions": [*functions, *(one.name for one in catalog.definitions.values() if one.kind == "macro")],
         "columns_of": columns_of,
     }
+
+
+def _defined(catalog: Catalog, kind: str) -> dict[str, list[str]]:
+    """Return the columns of views or temporary tables."""
+    return {one.name: [c.name for c in one.columns] for one in catalog.definitions.values() if one.kind == kind}
 
 
 def _distinct(names: Iterable[str]) -> list[str]:

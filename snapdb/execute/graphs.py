@@ -33,7 +33,7 @@ def create_graph(plan: CreateGraphPlan, context: ExecutionContext) -> Rows:
         replaced = "DELETE FROM graphs WHERE folded = ? RETURNING retention"
         gone = connection.execute(replaced, (graph.name.lower(),)).fetchone() if plan.replaces else None
         check_free(connection, graph.name)
-        for table in (context.catalog.table(name) for name in graph.tables):
+        for table in (context.catalog.tables[name.lower()] for name in graph.tables):
             require_table(connection, table.id)
         retention = None if gone is None else gone["retention"]
         row = (graph.name, graph.name.lower(), encode(graph), now(), retention)

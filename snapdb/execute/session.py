@@ -16,6 +16,7 @@ from snapdb.builders.context import BuildContext, Progress
 from snapdb.catalog import Catalog, load
 from snapdb.errors import BindError, SnapdbError
 from snapdb.execute.results import Outcome, Result, Rows
+from snapdb.execute.session_objects import SessionObjects
 from snapdb.execute.transactions import Review, TransactionManager, diagnose_corruption, retry_if_replaced
 from snapdb.kernels import buffers
 from snapdb.kernels.compilation import reporting_compilation
@@ -67,6 +68,8 @@ class ExecutionContext(BuildContext):
     """The optimizer rules, or None for all of them."""
     threads: int | None
     """The maximum number of threads, or None for one per core."""
+    objects: SessionObjects
+    """The prepared statements and temporary definitions of the session."""
 
     @property
     def catalog(self) -> Catalog:
@@ -150,6 +153,7 @@ class DatabaseSession:
         self.threads = threads
         self._rules = rules
         self._caches = CacheBudget()
+        self._objects = SessionObjects()
         self._stopped = self.store.sql_engine.stopped
         self._head: Catalog | None = None
         self._pinned: Catalog | None = None
@@ -240,9 +244,15 @@ class DatabaseSession:
     def _context(self, params: Parameters, lock: TablesLock, *, committed: bool = False) -> ExecutionContext:
         if params is not None and (isinstance(params, str) or not isinstance(params, Mapping | Sequence)):
             raise ValueError(f"params must be a mapping for $name or a sequence for ?, found {params!r}")
-        catalog = self.head() if committed else self.catalog()
+        catalog = self._objects.added_to(self.head() if committed else self.catalog())
         bind_context = BindContext(
-            self.store, catalog, self.sources, params, due=_next_firing, computes=self._open_source
+            self.store,
+            catalog,
+            self.sources,
+            params,
+            due=_next_firing,
+            computes=self._open_source,
+            prepared=self._objects.prepared,
         )
         return ExecutionContext(
             self.store,
@@ -254,6 +264,7 @@ class DatabaseSession:
             self._caches,
             self._rules,
             self.threads,
+            self._objects,
         )
 
     def _open_source(self, bind_context: BindContext, source: ComputedSource) -> AbstractContextManager[ComputedRows]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from snapdb.catalog import Catalog
 from snapdb.errors import BindError, Span
-from snapdb.plan.names import find_column
+from snapdb.plan.names import find_column, find_written
 from snapdb.plan.queries import BoundQuery, compose
 from snapdb.plan.scope import BindContext
+from snapdb.plan.tables.columns import with_column_names
 from snapdb.sql.tables import OnConflict
 from snapdb.sql_engine import ROW_ID, default_value, no_rows, parquet_form, quote
 from snapdb.types import Table
@@ -59,7 +60,7 @@ def bind_conflict(
         own = {column.lower() for column in keys[0]}
         assigned = {column: f"excluded.{quote(column)}" for column in supplied if column.lower() not in own}
     for target, value in clause.assignments:
-        column = find_column(table, target)
+        column = find_written(table, target)
         if column.name in assigned:
             raise BindError(f'column "{column.name}" is assigned twice', span=target.span, code="duplicate-name")
         assigned[column.name] = default_value(column) if value.text.upper() == "DEFAULT" else context.bind_query(value)
@@ -75,7 +76,7 @@ def bind_conflict(
             f"\n) AS {column.type}) AS {form}) AS {quote(column.name)}",
         ]
     where = None if clause.where is None else context.bind_query(clause.where)
-    conflict = Conflict(keys, compose(span, *parts), where, name)
+    conflict = Conflict(keys, with_column_names(context, table, compose(span, *parts)), where, name)
     struct = ", ".join(f"{quote(c.name)} := CAST(NULL AS {c.type})" for c in table.columns)
     query = conflict.updated(
         f"SELECT *, 0::BIGINT AS {_ID}, struct_pack({struct}) AS excluded FROM ({no_rows(table.columns)})", span

@@ -8,7 +8,7 @@ from dataclasses import replace
 from snapdb.catalog import Catalog
 from snapdb.errors import BindError
 from snapdb.plan.fragment_checks import check_repeatable
-from snapdb.plan.names import find_column, find_named
+from snapdb.plan.names import find_column, find_table
 from snapdb.plan.scope import BindContext
 from snapdb.sql.constraints import ConstraintClause
 from snapdb.sql.syntax import Name
@@ -90,7 +90,7 @@ def _referenced(
 ) -> tuple[str, ...]:
     """Return the columns that a FOREIGN KEY references, which must be a key of their table."""
     itself = name.text.lower() == table.name.lower()
-    parent = table if itself else find_named(context.catalog.table, name)
+    parent = table if itself else find_table(context, name)
     primary = primary_key(parent)
     if not clause.keys and primary is None:
         raise BindError(

@@ -7,11 +7,12 @@ from pathlib import Path
 from snapdb.errors import BindError, ParseError, SnapdbError
 from snapdb.plan.fragment_checks import check_foreign_path
 from snapdb.plan.input_files import File, Matched, copyable, find_new_files, match_columns
-from snapdb.plan.names import find_named, named_columns
+from snapdb.plan.names import find_table, named_columns
 from snapdb.plan.plan import NothingPlan, Plan
 from snapdb.plan.queries import BoundQuery
 from snapdb.plan.scope import BindContext
-from snapdb.plan.tables import InsertPlan
+from snapdb.plan.tables.columns import with_column_names
+from snapdb.plan.tables.plans import InsertPlan
 from snapdb.sql.exports import CopyFrom
 from snapdb.sql_engine import SqlSession, file_literal, files_literal, text_literal
 from snapdb.types.lakes import about_lake
@@ -64,7 +65,7 @@ _ENDINGS = {"csv": "csv", "tsv": "csv", "txt": "csv", "json": "json", "jsonl": "
 
 def bind_copy_from(statement: CopyFrom, context: BindContext) -> Plan:
     """Match a file's columns with the table's columns, by name if the file has names, otherwise by position."""
-    table = find_named(context.catalog.table, statement.table)
+    table = find_table(context, statement.table)
     wanted = named_columns(table, statement.columns)
     if not statement.path.strip():
         raise BindError("COPY FROM requires the path of a file, found ''", span=statement.path_span, code="bad-path")
@@ -98,7 +99,8 @@ def bind_copy_from(statement: CopyFrom, context: BindContext) -> Plan:
         except SnapdbError as error:
             error.span = statement.path_span
             raise
-    return InsertPlan(table, supplied, BoundQuery(sql, statement.path_span), statement.message, copies, new)
+    query = with_column_names(context, table, BoundQuery(sql, statement.path_span))
+    return InsertPlan(table, supplied, query, statement.message, copies, new)
 
 
 def _select_files(

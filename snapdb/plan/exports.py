@@ -12,14 +12,14 @@ from snapdb.catalog.system_tables import SCHEMA, SYSTEM_TABLES
 from snapdb.errors import BindError, InputError, ParseError, SnapdbError, Span
 from snapdb.plan.copy_from import bind_copy_from
 from snapdb.plan.fits import SqlType
-from snapdb.plan.names import check_new, find_named
+from snapdb.plan.names import check_new, find_named, find_table
 from snapdb.plan.plan import Plan, PlanFamily, PlanNode, describe_query
 from snapdb.plan.queries import BoundQuery
 from snapdb.plan.samples import bind_sample
 from snapdb.plan.samples.plans import SamplePlan
 from snapdb.plan.scope import BindContext
 from snapdb.sql.exports import CopyDatabase, CopyFrom, CopySampleTo, CopySnapshotTo, CopyTo
-from snapdb.sql.syntax import ColumnList, Name
+from snapdb.sql.syntax import ColumnList, Name, SqlFragment
 from snapdb.sql_engine import Names, check_storable, quote, quote_all, quote_odd, text_literal
 from snapdb.sql_engine.foreign import ForeignDatabase
 from snapdb.types import Column, Snapshot, Table, by_word
@@ -221,18 +221,31 @@ def _copied_rows(statement: CopyTo, context: BindContext) -> BoundQuery:
     if statement.query is not None:
         return context.bind_query(statement.query)
     assert statement.table is not None, "the parser wants one of them"
-    if statement.snapshot is not None:
-        source, names = _snapshot_element(context, statement.snapshot, statement.table)
+    owner, name = statement.snapshot, statement.table
+    if owner is not None and ("schema", owner.text.lower()) in context.catalog.definitions:
+        span = Span(owner.span.start, name.span.stop)
+        name = Name(f"{owner}.{name}", span, owner.text)
+    elif owner is not None:
+        return _copied(statement, context, *_snapshot_element(context, owner, name))
+    if statement.at is None and context.catalog.is_defined(name.text):
+        source = f"{quote_odd(name.schema)}.{quote_odd(name.last)}" if name.schema else quote_odd(name.last)
+        names = context.bind_query(SqlFragment(f"FROM {source}", name.span)).names
     else:
-        table = _table_at(statement, statement.table, context)
+        table = _table_at(statement, name, context)
         source, names = quote_odd(table.name), Names({table.name: context.rows(table)})
+    return _copied(statement, context, source, names)
+
+
+def _copied(statement: CopyTo, context: BindContext, source: str, names: Names) -> BoundQuery:
+    """Return the query of the listed columns of a source."""
+    assert statement.table is not None, "a query has no list of columns"
     columns = _chosen_columns(statement, context, source, names) if statement.columns else "*"
     return BoundQuery(f"SELECT {columns} FROM {source}", statement.table.span, names)
 
 
 def _table_at(statement: CopyTo, name: Name, context: BindContext) -> Table:
     if statement.at is None:
-        return find_named(context.catalog.table, name)
+        return find_table(context, name)
     version = context.resolve_version(statement.at)
     try:
         return context.table_at(name.text, version)

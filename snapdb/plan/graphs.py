@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from snapdb.errors import BindError
 from snapdb.plan.constraints import primary_key
 from snapdb.plan.fits import SqlType, graph_times
-from snapdb.plan.names import check_new, find_column, find_event_time, find_named
+from snapdb.plan.names import check_new, find_column, find_event_time
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.scope import BindContext
+from snapdb.plan.view_rows import find_rows, over_views
 from snapdb.sql.graphs import (
     CreateGraph,
     EdgeClause,
@@ -94,12 +95,12 @@ def _bind_create_graph(statement: CreateGraph, context: BindContext) -> Plan:
 
 
 def _vertex(context: BindContext, clause: VertexClause, key_names: Sequence[Name]) -> VertexElement:
-    table = find_named(context.catalog.table, clause.table)
+    table = find_rows(context, clause.table)
     key = [_key_column(table, name) for name in key_names]
     _check_unique(key_names, "column {} is specified twice")
     target = _target(table, clause.target)
     element = VertexElement(
-        name=str(clause.alias or table.name),
+        name=str(clause.alias or clause.table.last),
         table=table.name,
         key=tuple(c.name for c in key),
         features=_bind_features(context, table, clause.features, "x", key),
@@ -116,7 +117,7 @@ def _vertex(context: BindContext, clause: VertexClause, key_names: Sequence[Name
 
 
 def _edge(context: BindContext, graph: PropertyGraph, clause: EdgeClause) -> EdgeElement:
-    table = find_named(context.catalog.table, clause.table)
+    table = find_rows(context, clause.table)
     if taken := table.column("e_id"):
         raise BindError(
             f'edge table {table.name} has a column "{taken.name}", a name that is reserved in snapshots; rename it',
@@ -132,7 +133,7 @@ def _edge(context: BindContext, graph: PropertyGraph, clause: EdgeClause) -> Edg
     )
     start, end = (*_event_time(table, clause.event_time), None, None)[:2]
     element = EdgeElement(
-        name=str(clause.alias or table.name),
+        name=str(clause.alias or clause.table.last),
         table=table.name,
         source_key=source_key,
         source=source,
@@ -212,7 +213,7 @@ def _check_histories(context: BindContext, statement: CreateGraph, graph: Proper
     known = {unit: name for name, _, unit in graph_times(graph, context.catalog.tables, histories=False)}
     for vertex in statement.vertices:
         for history in (clause.history for clause in vertex.features if clause.history is not None):
-            table = find_named(context.catalog.table, history.table)
+            table = find_rows(context, history.table)
             unit = SqlType(find_event_time(table, history.event_time).type).time_unit()
             if known and unit not in known:
                 other, owner = next(iter(known.items()))
@@ -439,7 +440,7 @@ def _history(
             span=clause.span,
             code="not-supported",
         )
-    table = find_named(context.catalog.table, clause.table)
+    table = find_rows(context, clause.table)
     columns = [find_column(table, name) for name in clause.key]
     if len(columns) != len(key):
         keys = ", ".join(column.name for column in key)
@@ -466,7 +467,7 @@ def _vertex_key(context: BindContext, statement: CreateGraph, clause: VertexClau
     referred = [columns for columns in _referred(statement, name.text) if columns]
     written = quote_odd(name.text)
     if not referred:
-        table = find_named(context.catalog.table, clause.table)
+        table = find_rows(context, clause.table)
         if (primary := primary_key(table)) is not None:
             return tuple(Name(column, clause.table.span) for column in table.names_of(primary))
         raise BindError(
@@ -528,7 +529,7 @@ def _bind_end(
             code="unknown-vertex-type",
         )
     key = key or [_same_name(table, column, name) for column in vertex.key]
-    vertices = context.catalog.table(vertex.table)
+    vertices = find_rows(context, Name(vertex.table, name.span))
     columns = [_key_column(table, column) for column in key]
     wanted = [find_column(vertices, n).name for n in named] or list(vertex.key)
     # REFERENCES may list the key in another order, so the columns are paired by name and then put in key order.
@@ -646,6 +647,15 @@ def _taken(name: Name, before: str, column: str) -> BindError:
     return BindError(message, span=name.span, code="duplicate-name")
 
 
+def _views_of(statement: CreateGraph, context: BindContext) -> tuple[list[str], None]:
+    """Return the names of the tables and views of the elements and their histories."""
+    features = (each for vertex in statement.vertices for each in vertex.features)
+    vertices = [clause.table.text for clause in statement.vertices]
+    edges = [clause.table.text for clause in statement.edges]
+    return [*vertices, *edges, *(each.history.table.text for each in features if each.history is not None)], None
+
+
 FAMILY = PlanFamily(
-    binders={CreateGraph: _bind_create_graph}, operators={CreateGraphPlan: "snapdb.execute.graphs:create_graph"}
+    binders={CreateGraph: over_views(_bind_create_graph, _views_of)},
+    operators={CreateGraphPlan: "snapdb.execute.graphs:create_graph"},
 )

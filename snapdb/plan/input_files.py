@@ -9,7 +9,7 @@ from typing import NamedTuple
 from snapdb.errors import BindError, CommitConflict, SnapdbError
 from snapdb.plan.scope import BindContext
 from snapdb.sql_engine import SqlSession, file_literal, is_hidden, is_plain, quote, text_file_form, text_literal
-from snapdb.storage.tables.commit import LoadedFile, LoadRecord, has_footer, loaded_files, stat_file
+from snapdb.storage.tables.loaded_files import LoadedFile, LoadRecord, has_footer, loaded_files, stat_file
 from snapdb.types import Column, Table
 from snapdb.types.text import did_you_mean
 

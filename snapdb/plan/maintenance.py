@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from snapdb.catalog.state import VersionHistory
 from snapdb.errors import BindError, InputError, Span
-from snapdb.plan.names import find_named
+from snapdb.plan.names import find_named, find_table
 from snapdb.plan.plan import Plan, PlanFamily, PlanNode
 from snapdb.plan.scope import BindContext
 from snapdb.plan.times import spelled
@@ -269,7 +269,7 @@ def _bind_vacuum(statement: Vacuum, context: BindContext) -> VacuumPlan | Vacuum
 def _vacuumed(name: Name, context: BindContext) -> Table:
     """Return the table to vacuum. Other databases' VACUUM options are parsed as names, which BindError explains."""
     try:
-        return find_named(context.catalog.table, name)
+        return find_table(context, name)
     except BindError:
         if name.text.upper() not in {"ANALYZE", "FREEZE", "FULL", "VERBOSE"}:
             raise

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from snapdb.errors import BindError, Span
-from snapdb.plan.names import find_column, named_columns
+from snapdb.plan.names import find_written, named_columns
 from snapdb.plan.queries import BoundQuery, compose
 from snapdb.plan.scope import BindContext
 from snapdb.sql.lexer import partners, scan
@@ -36,7 +36,7 @@ def bind_merge(statement: Merge, context: BindContext, table: Table) -> BoundQue
     Raises:
         BindError: A name does not exist, or the number of values does not match.
     """
-    name = str(statement.alias or table.name)
+    name = str(statement.alias or statement.table.last)
     source = context.bind_query(statement.sources)
     ctes: list[str | BoundQuery] = [] if statement.ctes is None else ["WITH ", context.bind_query(statement.ctes), "\n"]
     binder = _Binder(context, statement, table, name, ctes, source)
@@ -139,7 +139,7 @@ class _Binder:
             case "UPDATE" if clause.assignments:
                 return self._assigned(clause)
             case "UPDATE":
-                return self._of_source(clause, self.table.columns, "UPDATE")
+                return self._of_source(clause, [c for c in self.table.columns if c.generated is None], "UPDATE")
             case "INSERT":
                 return self._inserted(clause)
             case _:
@@ -148,7 +148,7 @@ class _Binder:
     def _assigned(self, clause: MergeClause) -> dict[str, str | BoundQuery]:
         assigned: dict[str, str | BoundQuery] = {}
         for target, value in clause.assignments:
-            column = find_column(self.table, target)
+            column = find_written(self.table, target)
             if column.name in assigned:
                 raise BindError(f'column "{column.name}" is assigned twice', span=target.span, code="duplicate-name")
             assigned[column.name] = self._value(value, column)
@@ -179,7 +179,7 @@ class _Binder:
             found = [column.name for column in session.describe(query.text, query.parameters)]
         if clause.by_name:
             span = self.statement.sources.span
-            targets = [find_column(self.table, Name(name, span)).name for name in found]
+            targets = [find_written(self.table, Name(name, span)).name for name in found]
         else:
             self._check_count(len(columns), len(found), self.statement.sources.span)
             targets = [column.name for column in columns]

@@ -6,6 +6,7 @@ from unicodedata import category
 
 from snapdb.catalog import Catalog
 from snapdb.catalog.state import VersionHistory
+from snapdb.catalog.system_tables import SCHEMA
 from snapdb.errors import BindError, SnapdbError
 from snapdb.plan.fits import SqlType
 from snapdb.plan.scope import BindContext
@@ -79,6 +80,18 @@ def find_column(table: Table, name: Name) -> Column:
     return column
 
 
+def find_written(table: Table, name: Name) -> Column:
+    """Return the column with that name. Raises BindError if its values are generated."""
+    column = find_column(table, name)
+    if column.generated is not None:
+        raise BindError(
+            f'column "{column.name}" of {table.name} is generated as {column.generated}; leave it out',
+            span=name.span,
+            code="generated-column",
+        )
+    return column
+
+
 def find_event_time(table: Table, name: Name) -> Column:
     """Return the column with that name. Raises BindError if its type cannot be an event time."""
     column = find_column(table, name)
@@ -116,14 +129,47 @@ def check_name(name: Name) -> None:
         )
 
 
+def check_not_reserved(name: Name) -> None:
+    """Raise BindError if SQL uses the name for another object."""
+    if name.text.lower() in _RESERVED:
+        raise BindError(f'"{name}" is a reserved name; choose another name', span=name.span, code="reserved-name")
+
+
+def check_schema(context: BindContext, name: Name) -> None:
+    """Raise BindError if a name is qualified by a schema that does not exist, or is one of snapdb's own."""
+    if not name.schema:
+        return
+    folded = name.schema.lower()
+    if ("schema", folded) in context.catalog.definitions:
+        return
+    if folded in context.catalog.snapshots:
+        raise BindError(
+            f"{name} is an element of a snapshot, which is read-only; write {name.last} for its table, then REFRESH "
+            f"SNAPSHOT {name.schema}",
+            span=name.span,
+            code="read-only-schema",
+        )
+    if folded == SCHEMA:
+        message = "system tables are read-only; use the statement that changes the object"
+        raise BindError(message, span=name.span, code="read-only-schema")
+    schemas = context.schemas()
+    hint = did_you_mean(name.schema, schemas) or f"; write CREATE SCHEMA {quote_odd(name.schema)}"
+    raise BindError(f'schema "{name.schema}" does not exist{hint}', span=name.span, code="unknown-schema")
+
+
+def find_table(context: BindContext, name: Name) -> Table:
+    """Return the table with a name, which can be qualified by a schema. Errors have the span of the name."""
+    check_schema(context, name)
+    return find_named(context.catalog.table, name)
+
+
 def check_new(catalog: Catalog, name: Name, replacing: Iterable[str] = ()) -> str | None:
     """Return the kind of the existing object with this name if it may be replaced, or None if the name is free.
 
     Raises:
         BindError: The name is reserved, not valid as a file name, or taken by another object.
     """
-    if name.text.lower() in _RESERVED:
-        raise BindError(f'"{name}" is a reserved name; choose another name', span=name.span, code="reserved-name")
+    check_not_reserved(name)
     check_name(name)
     kind = catalog.kind_of(name.text)
     if kind is not None and kind not in replacing:
@@ -158,8 +204,8 @@ def check_own(
 def named_columns(table: Table, names: Sequence[Name]) -> tuple[str, ...]:
     """Return the listed columns, or all columns if the list is empty. Raises BindError if one is listed twice."""
     if not names:
-        return tuple(c.name for c in table.columns)
-    columns = [find_column(table, name).name for name in names]
+        return tuple(c.name for c in table.columns if c.generated is None)
+    columns = [find_written(table, name).name for name in names]
     for column, name in zip(columns, names, strict=True):
         if columns.count(column) > 1:
             raise BindError(f'column "{column}" is specified twice', span=name.span, code="duplicate-name")

@@ -10,11 +10,13 @@ from importlib import import_module
 from snapdb.errors import SnapdbError
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, QueryPlan, Rule
 from snapdb.plan.scope import BindContext
+from snapdb.plan.view_rows import OverViewsPlan
 from snapdb.sql.queries import Query
 from snapdb.sql.syntax import Statement
 
 FAMILIES = (
     "tables",
+    "definitions",
     "versions",
     "graphs",
     "snapshots",
@@ -26,8 +28,10 @@ FAMILIES = (
     "explain",
     "maintenance",
     "publications",
+    "prepared",
 )
 _SHARED_OPERATORS: dict[type[Plan], str] = {
+    OverViewsPlan: "snapdb.execute.view_rows:over_views",
     QueryPlan: "snapdb.execute.session:query",
     NothingPlan: "snapdb.execute.session:nothing",
 }

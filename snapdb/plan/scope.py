@@ -8,21 +8,23 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
 from snapdb.catalog import Catalog, element_columns, shown_rows, tables_at
 from snapdb.catalog.elements import snapshot_rows
-from snapdb.catalog.state import VersionHistory
+from snapdb.catalog.state import VersionHistory, definitions_at
 from snapdb.catalog.system_tables import SCHEMA, SYSTEM_TABLES, Due, system_table
 from snapdb.errors import BindError, CorruptError, InputError, SnapdbError, Span
 from snapdb.on_first_use import module_on_first_use
 from snapdb.plan.computed import ComputedRows, ComputedSource, opened_sources
+from snapdb.plan.defined_names import DefinedNames, bind_definitions, in_schema, reads_row_ids
 from snapdb.plan.fragment_checks import check_foreign
 from snapdb.plan.parameters import numbered_parameters, own_parameters
 from snapdb.plan.queries import BoundQuery, Parameters, explain_refusal, written
 from snapdb.plan.row_ids import stars_without_row_ids
+from snapdb.plan.sequences import advance_sequences, sequences_of
 from snapdb.plan.times import LAST
 from snapdb.plan.variables import named_variables, variable_source
 from snapdb.plan.views import View, names_of
@@ -31,13 +33,13 @@ from snapdb.sql.lexer import Token, scan
 from snapdb.sql.pattern_tokens import PatternPlace, find_patterns, outermost
 from snapdb.sql.patterns import parse_pattern
 from snapdb.sql.queries import TimeTravel, bare_ats, find_counts, find_travels, first_row
-from snapdb.sql.syntax import SqlFragment, VersionBound
+from snapdb.sql.syntax import SqlFragment, Statement, VersionBound
 from snapdb.sql.task_bodies import WORDS_BEFORE_FILES
-from snapdb.sql_engine import ROW_ID, Names, SqlSession, quote, table_rows
+from snapdb.sql_engine import ROW_ID, Names, SqlSession, quote, table_rows, temporary_name, together
 from snapdb.sql_engine.sources import Stream
 from snapdb.storage.store import Store
 from snapdb.storage.tables.segments import check_table
-from snapdb.types import Column, Period, Snapshot, Table, TimeUnit
+from snapdb.types import Column, Definition, Period, Snapshot, Table, TimeUnit
 
 if TYPE_CHECKING:
     from snapdb.plan import algorithms, patterns
@@ -52,6 +54,8 @@ Computes = Callable[["BindContext", ComputedSource], AbstractContextManager[Comp
 _PAST = 16
 """The maximum number of versions whose tables are cached until the next commit."""
 _PIVOTS = frozenset(("pivot", "pivot_longer", "pivot_wider"))
+_NAMING_FUNCTIONS = frozenset(("pragma_table_info", "pragma_show"))
+"""Functions that name tables in strings."""
 _WHOLE = re.compile(r"[0-9][0-9_]*")
 _DIGITS = re.compile(r"[0-9]{1,18}")
 _DATE = r"(?:19|20)[0-9]{2}-[0-9]{2}-[0-9]{2}"
@@ -63,6 +67,16 @@ _SQL_PARTS = """
            CAST(datepart('hour', i) * 3_600_000_000 + datepart('minute', i) * 60_000_000 + datepart('microsecond', i)
                 AS BIGINT)
     FROM (SELECT CAST(("""
+
+
+class _NamesOfQuery(NamedTuple):
+    """What the names in a query refer to."""
+
+    names: Names
+    shapes: Names
+    """The same names, over tables without rows."""
+    edits: list[tuple[Span, str]]
+    """The replacements of table references with AT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +93,14 @@ class BindContext:
     places: Mapping[int, str] = field(default_factory=dict, kw_only=True)
     """The position of each ? in the statement → the name of its value in `parameters`, for a query with patterns, whose
     parts are evaluated in another order than they are written."""
+    prepared: Mapping[str, Statement] = field(default_factory=dict, kw_only=True)
+    """The prepared statements of the session, by case-folded name."""
+    reading: frozenset[tuple[str, str]] = field(default_factory=frozenset, kw_only=True)
+    """The keys of the definitions whose text is being bound."""
+    row_ids: bool = field(default=False, kw_only=True)
+    """Whether the tables of all parts of the query have the column rowid, because one of the parts names it."""
+    views_stored: bool = field(default=False, kw_only=True)
+    """Whether the rows of the views of graphs have been stored for the statement."""
     computes: Computes | None = field(default=None, kw_only=True)
     """Opens the rows of a computed source. It is passed in because the packages that compute are in a layer above."""
 
@@ -111,6 +133,8 @@ class BindContext:
         tokens = [t for t in every if not _within(t.span, counts)]
         travels = find_travels(tokens, fragment.text)
         words = {t.identifier.lower() for t in _outside(tokens, travels) if t.kind in ("word", "quoted")}
+        if not words.isdisjoint(_NAMING_FUNCTIONS):
+            words |= {t.string_value.lower() for t in tokens if t.kind == "string"}
         # Only queries with these words can open files, so no other query is checked.
         if words & WORDS_BEFORE_FILES:
             check_foreign(
@@ -121,16 +145,57 @@ class BindContext:
                 fragment.span.start,
                 self.parameters,
             )
-        named_tables = [t for folded, t in self.catalog.tables.items() if folded in words]
-        row_ids = "rowid" in words and all(t.column("rowid") is None for t in named_tables)
-        views = {t.name: self._table(t, row_ids=row_ids) for t in named_tables}
+        named = [t for t in every if t.kind == "parameter"]
+        if self.places:
+            # The context of a query with patterns has all positional parameters by name.
+            named = [t._replace(text=f"${self.places[t.span.start + fragment.span.start]}") for t in named]
+        outside = _outside(named, find_travels(every, fragment.text))
+        parameters = own_parameters(fragment, named, outside, self.parameters)
+        named_tables = self._named_tables(words)
+        asks = self.row_ids or "rowid" in words or reads_row_ids(self.catalog, words)
+        row_ids = asks and all(t.column("rowid") is None for t in named_tables)
+        found = self._names(fragment, tokens, travels, words, first, row_ids=row_ids)
+        edits: list[tuple[Span, str | BoundQuery]] = [*computed, *replacements, *counts.items(), *found.edits]
+        if row_ids and (named_tables or travels):
+            edits += stars_without_row_ids(every, hidden)
+        if "at" in words:
+            edits += [(span, '"at"') for span in bare_ats(fragment.text, every)]
+        edits += [(t.span, t.text) for t in named if self.places]
+        # The columns of a PIVOT depend on the rows, so views without rows cannot describe it.
+        return written(fragment, found.names, parameters, edits, None if words & _PIVOTS else found.shapes)
+
+    def _named_tables(self, words: Collection[str]) -> list[Table]:
+        """Return the tables that a query names. A table with the name of a view contains its rows for graphs."""
+        return [t for folded, t in self.catalog.tables.items() if folded in words and not self.is_view(folded)]
+
+    def _names(
+        self,
+        fragment: SqlFragment,
+        tokens: Sequence[Token],
+        travels: Sequence[TimeTravel],
+        words: set[str],
+        first: Snapshot | None,
+        *,
+        row_ids: bool,
+    ) -> _NamesOfQuery:
+        """Return what the names in a query refer to: first elements of `first`, then tables and views, then sources."""
+        bound = bind_definitions(replace(self, row_ids=row_ids), tokens, words)
+        defined = [] if bound is None else [bound]
+        views = {t.name: self._table(t, row_ids=row_ids) for t in self._named_tables(words)}
+        for (kind, folded), one in self.catalog.definitions.items():
+            if kind == "table" and folded in words:
+                views[one.name] = View(f"SELECT * FROM {temporary_name(one.name)}", one.columns)
         if first is not None:
             own = {name: view for name, view in self.elements(first, words).items() if name.lower() in words}
             taken = {name.lower() for name in own}
             views = own | {name: view for name, view in views.items() if name.lower() not in taken}
         schemas = {s.name: self.elements(s, words) for folded, s in self.catalog.snapshots.items() if folded in words}
+        for schema in self.schemas():
+            if schema.lower() in words:
+                schemas[schema] = self._schema_tables(schema, words, row_ids=row_ids)
         # A table takes precedence over a source of the same name, even if it was created after the registration.
-        taken = {name.lower() for name in (*views, *schemas)}
+        own_views = (key.name for each in defined for key in each.names.definitions if key.kind == "view")
+        taken = {name.lower() for name in (*views, *schemas, *own_views)}
         sources = {n: _opened(n, data) for n, data in self.sources.items() if n.lower() in words - taken}
         if free := words - taken - {name.lower() for name in sources}:
             variables = named_variables(tokens)
@@ -139,26 +204,21 @@ class BindContext:
             tables, known = self.facts(words)
             schemas[SCHEMA] = {name: View(sql) for name, sql in tables.items()}
             sources |= known
-        edits: list[tuple[Span, str | BoundQuery]] = [*computed, *replacements, *counts.items()]
-        if row_ids and (named_tables or travels):
-            edits += stars_without_row_ids(every, hidden)
-        if "at" in words:
-            edits += [(span, '"at"') for span in bare_ats(fragment.text, every)]
-        named = [t for t in every if t.kind == "parameter"]
-        if self.places:
-            # The context of a query with patterns has all positional parameters by name.
-            named = [t._replace(text=f"${self.places[t.span.start + fragment.span.start]}") for t in named]
-            edits += [(t.span, t.text) for t in named]
-        outside = _outside(named, find_travels(every, fragment.text))
-        parameters = own_parameters(fragment, named, outside, self.parameters)
+        edits = []
         for travel in travels:
             schema, table = self._travelled(fragment, travel)
-            schemas[schema] = {**schemas.get(schema, {}), table.name: self._table(table, row_ids=row_ids)}
+            if isinstance(table, DefinedNames):
+                defined.append(table)
+            else:
+                schemas[schema] = {**schemas.get(schema, {}), table.name: self._table(table, row_ids=row_ids)}
             # The table name remains the last part, so that columns can still be qualified with it.
             edits.append((travel.span, f"{quote(schema)}.{travel.name.text}"))
         names, shapes = names_of(views, schemas, sources)
-        # The columns of a PIVOT depend on the rows, so views without rows cannot describe it.
-        return written(fragment, names, parameters, edits, None if words & _PIVOTS else shapes)
+        if defined:
+            # The names of this query take precedence, because they may have row ids.
+            names = together((*(one.names for one in defined), names))
+            shapes = together((*(one.shapes for one in defined), shapes))
+        return _NamesOfQuery(names, shapes, edits)
 
     def _computed(
         self, fragment: SqlFragment, tokens: Sequence[Token], places: Sequence[PatternPlace]
@@ -189,10 +249,10 @@ class BindContext:
         for count in counts:
             travel = travels.get(count.name.span)
             if travel is not None:
-                table: Table | None = self._travelled(fragment, travel)[1]
+                table: Table | DefinedNames | None = self._travelled(fragment, travel)[1]
             else:
                 table = self.catalog.tables.get(count.name.identifier.lower())
-            if table is not None:
+            if isinstance(table, Table) and not self.is_view(count.name.identifier.lower()):
                 # DuckDB names the column count_star() without an alias, so the constant needs the same name.
                 name = '"count_star()"' if count.alias is None else count.alias.text
                 yield count.span, f"{table.rows}::BIGINT AS {name}"
@@ -266,6 +326,11 @@ class BindContext:
         """
         if (table := self.tables_at(version).get(name.lower())) is not None:
             return table
+        if (view := self.catalog.view(name)) is not None:
+            raise BindError(
+                f"view {view.name} does not exist at version {version}; version {view.since} created it",
+                code="unknown-table",
+            )
         if (now := self.catalog.tables.get(name.lower())) is None:
             self.catalog.table(name)  # raises an error with the nearest name
             raise AssertionError("unreachable")
@@ -284,8 +349,47 @@ class BindContext:
         names = self.store.catalog_db.rows("SELECT DISTINCT name FROM runs")
         return name.lower() in {row["name"].lower() for row in names}
 
-    def _travelled(self, fragment: SqlFragment, travel: TimeTravel) -> tuple[str, Table]:
-        """Return the table at the version in AT, and the hidden schema for that version's tables."""
+    def is_view(self, folded: str) -> bool:
+        """Return whether a case-folded name is that of a view. Its rows for graphs are in a table of the same name."""
+        return ("view", folded) in self.catalog.definitions
+
+    def schemas(self) -> list[str]:
+        """Return the names of the schemas."""
+        return [one.name for one in self.catalog.definitions.values() if one.kind == "schema"]
+
+    def _schema_tables(self, schema: str, words: Collection[str], *, row_ids: bool) -> dict[str, View]:
+        """Return the tables of a schema whose names are in `words`, by their last name."""
+        prefix = f"{schema.lower()}."
+        named = {
+            t.name[len(prefix) :]: t
+            for folded, t in self.catalog.tables.items()
+            if folded.startswith(prefix) and folded[len(prefix) :] in words and not self.is_view(folded)
+        }
+        return {name: self._table(table, row_ids=row_ids) for name, table in named.items()}
+
+    def sequence_value(self, sequence: Definition, start: int) -> int:
+        """Return the next value of a sequence, or `start` if it belongs only to this session."""
+        rows = self.store.catalog_db.rows("SELECT next FROM sequences WHERE id = ?", (sequence.id,))
+        return int(rows[0]["next"]) if rows else start
+
+    def at_version(self, version: int) -> BindContext:
+        """Return a context in which queries read the tables and definitions of a version."""
+        definitions = definitions_at(self.store.catalog_db, version)
+        catalog = replace(self.catalog, tables=self.tables_at(version), definitions=definitions)
+        return replace(self, catalog=catalog, parameters=None, places={})
+
+    def _view_at(self, name: str, version: int) -> DefinedNames | None:
+        """Return the view that had this name at a version, over the tables of the version, or None."""
+        then = self.at_version(version)
+        if (view := then.catalog.view(name)) is None:
+            return None
+        bound = bind_definitions(then, scan(quote(view.name)), set(view.name.lower().split(".")))
+        assert bound is not None, "the view exists at that version"
+        schema = f"snapdb version {version}"
+        return DefinedNames(in_schema(bound.names, schema), in_schema(bound.shapes, schema))
+
+    def _travelled(self, fragment: SqlFragment, travel: TimeTravel) -> tuple[str, Table | DefinedNames]:
+        """Return the table or view at the version in AT, and the hidden schema for the tables of that version."""
         name, at = travel.name.identifier, fragment.span.start
         try:
             if fragment.text[: travel.span.start].rstrip().endswith("."):
@@ -299,7 +403,7 @@ class BindContext:
                     code="misplaced-at",
                 )
             version = self.resolve_version(_moved(travel.bound, at))
-            table = self.table_at(name, version)
+            table = self._view_at(name, version) or self.table_at(name, version)
         except SnapdbError as error:
             error.span = error.span or Span(travel.span.start + at, travel.span.stop + at)
             raise
@@ -313,15 +417,22 @@ class BindContext:
     def session(self, bound: BoundQuery) -> Iterator[SqlSession]:
         """Open a session that defines the SQL's names. DuckDB's errors are mapped to the statement and its names."""
 
+        broken: dict[str, str] = {}
+
         def place(query: str, error: SnapdbError) -> None:
+            known = re.match(r'\w+(?: or \w+)? "([^"]*)" does not exist', error.message) if broken else None
+            if known is not None and known[1].lower() in broken:
+                error.message, error.code = broken[known[1].lower()], "broken-definition"
             explain_refusal(error, bound, error.span if query == bound.text else None, self.catalog)
 
         with self.opened_sources(bound) as opened:
             names = replace(bound.names, sources={**bound.names.sources, **opened}) if opened else bound.names
-            with self.store.sql_engine.session(names, place) as session:
+            with self.store.sql_engine.session(names, place, broken) as session:
                 # DuckDB closes a result only after its stream has ended.
                 closing = tuple(rows.close for rows in opened.values())
                 yield replace(session, closing=closing) if closing else session
+                if used := sequences_of(names):
+                    advance_sequences(self, session, used)
 
     def opened_sources(self, bound: BoundQuery) -> AbstractContextManager[Mapping[str, ComputedRows]]:
         """Open the computed sources of a query. Their errors replace those of the query."""

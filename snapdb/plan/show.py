@@ -2,21 +2,40 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from snapdb.errors import BindError, SnapdbError
 from snapdb.plan.constraints import check_unreferenced
-from snapdb.plan.names import find_named, find_tag, tables_of
+from snapdb.plan.names import find_named, find_table, find_tag, tables_of
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode, QueryPlan
 from snapdb.plan.scope import BindContext
+from snapdb.sql.lexer import scan
 from snapdb.sql.show import Describe, Drop, Kind, Show, Shown, Summarize
 from snapdb.sql.syntax import Name, SqlFragment
-from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Tag, Task
+from snapdb.sql_engine import quote_odd
+from snapdb.types import Cache, Definition, PropertyGraph, Sampler, Snapshot, Table, Tag, Task
 
+Target = Table | Definition | PropertyGraph | Snapshot | Sampler | Cache | Task | Tag
+"""An object that DROP can drop."""
+Dependant = Table | Definition | PropertyGraph | Snapshot | Sampler | Cache
+"""An object that CASCADE can drop too."""
 _NAMED = 8
 """The maximum number of dependants that an error message names."""
-KINDS: dict[type, str] = {PropertyGraph: "graph", Snapshot: "snapshot", Sampler: "sampler", Cache: "cache"}
+KINDS: dict[type, str] = {
+    Table: "table",
+    Definition: "definition",
+    PropertyGraph: "graph",
+    Snapshot: "snapshot",
+    Sampler: "sampler",
+    Cache: "cache",
+}
 """Maps each class of dependants to its name in messages, in listing order."""
+
+
+def kind_of(thing: Dependant) -> str:
+    """Return the kind of an object for messages."""
+    return thing.kind if isinstance(thing, Definition) else KINDS[type(thing)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +86,22 @@ class SummarizePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class DropPlan(Plan):
-    """DROP: remove a table, graph, snapshot, sampler, cache, task or tag."""
+    """DROP: remove a table, definition, graph, snapshot, sampler, cache, task or tag."""
 
     transactional: ClassVar[bool] = True
 
-    target: Table | PropertyGraph | Snapshot | Sampler | Cache | Task | Tag
+    target: Target
     base: int
-    dependants: tuple[PropertyGraph | Snapshot | Sampler | Cache, ...] = ()
+    dependants: tuple[Dependant, ...] = ()
     """The objects that CASCADE drops too, dependants first."""
+    rows: Table | None = None
+    """The table with the rows of a view for graphs, which is dropped with the view."""
 
     def fits_transaction(self) -> bool:
-        return isinstance(self.target, Table) and not self.dependants
+        return all(isinstance(each, Table | Definition) for each in (self.target, *self.dependants))
+
+    def is_read(self) -> bool:
+        return isinstance(self.target, Definition) and self.target.temporary
 
     def describe(self) -> PlanNode:
         return PlanNode("Drop", self.target.name, tuple(PlanNode("Drop", each.name) for each in self.dependants))
@@ -104,7 +128,7 @@ def _shown_of(statement: Show, context: BindContext) -> str | None:
         )
     if statement.what == "VERSIONS" and context.was_table(statement.of.text):
         return statement.of.text
-    return find_named(context.catalog.table, statement.of).name
+    return find_table(context, statement.of).name
 
 
 def _bind_describe(statement: Describe, context: BindContext) -> Plan:
@@ -128,10 +152,14 @@ def _bind_describe(statement: Describe, context: BindContext) -> Plan:
             return DescribePlan(find_named(context.catalog.cache, name))
         case "TASK":
             return DescribePlan(find_named(context.catalog.task, name))
+        case "VIEW":
+            find_named(partial(context.catalog.definition, "view"), name)
+            source = f"{quote_odd(name.schema)}.{quote_odd(name.last)}" if name.schema else quote_odd(name.last)
+            return QueryPlan(context.bind_query(SqlFragment(f"DESCRIBE {source}", statement.span)))
         case "TABLE" if statement.kind is None:  # DuckDB also describes registered data without a keyword
             return QueryPlan(context.bind_query(SqlFragment(statement.text, statement.span)))
         case _:
-            return DescribePlan(find_named(context.catalog.table, name))
+            return DescribePlan(find_table(context, name))
 
 
 def _kind(context: BindContext, name: str) -> str:
@@ -157,6 +185,8 @@ def _bind_drop(statement: Drop, context: BindContext) -> Plan:
         raise
     if isinstance(target, Table):
         check_unreferenced(context.catalog, target, name, "drop")
+    if isinstance(target, Definition) and target.kind == "sequence":
+        _check_no_default(context, target, name)
     dependants = _dependants(context, target)
     if dependants and not statement.cascade:
         way = "drop them first" if len(dependants) > 1 else "drop it first"
@@ -166,17 +196,34 @@ def _bind_drop(statement: Drop, context: BindContext) -> Plan:
             span=name.span,
             code="in-use",
         )
-    return DropPlan(target, context.catalog.version, dependants)
+    rows = context.catalog.tables.get(target.name.lower()) if kind == "view" else None
+    return DropPlan(target, context.catalog.version, dependants, rows)
 
 
-def _dependants(
-    context: BindContext, target: Table | PropertyGraph | Snapshot | Sampler | Cache | Task | Tag
-) -> tuple[PropertyGraph | Snapshot | Sampler | Cache, ...]:
+def _check_no_default(context: BindContext, sequence: Definition, name: Name) -> None:
+    """Raise BindError if the default of a column takes values of a sequence that is to be dropped."""
+    for table in context.catalog.tables.values():
+        for column in table.columns:
+            texts = (t.string_value for t in scan(column.default_expression or "") if t.kind == "string")
+            if any(text.lower() == sequence.name.lower() for text in texts):
+                raise BindError(
+                    f"sequence {sequence.name} is used by the default of {table.name}.{column.name}; drop the column "
+                    "or the table first",
+                    span=name.span,
+                    code="in-use",
+                )
+
+
+def _dependants(context: BindContext, target: Target) -> tuple[Dependant, ...]:
     """Return the dependants of an object: caches first, followed by samplers, snapshots and graphs."""
     match target:
-        case Table():
+        case Definition(kind="schema"):
+            return _objects_of(context, target)
+        case Table() | Definition(kind="view"):
             graphs = [g for g in context.catalog.graphs.values() if target.name.lower() in tables_of(g)]
             return (*_snapshots_of(context, graphs), *graphs)
+        case Definition():
+            return ()
         case PropertyGraph():
             return _snapshots_of(context, [target])
         case Snapshot():
@@ -185,6 +232,16 @@ def _dependants(
             return _caches_of(context, [target])
         case Cache() | Task() | Tag():
             return ()
+
+
+def _objects_of(context: BindContext, schema: Definition) -> tuple[Dependant, ...]:
+    """Return the tables and definitions of a schema, after the objects that depend on them."""
+    prefix, catalog = f"{schema.name.lower()}.", context.catalog
+    tables = [table for folded, table in catalog.tables.items() if folded.startswith(prefix)]
+    definitions = [one for one in catalog.definitions.values() if one.name.lower().startswith(prefix)]
+    own: list[Dependant] = [*tables, *definitions]
+    others = dict.fromkeys(other for each in own for other in _dependants(context, each))
+    return (*others, *own)
 
 
 def _snapshots_of(context: BindContext, graphs: Sequence[PropertyGraph]) -> tuple[Snapshot | Sampler | Cache, ...]:
@@ -204,20 +261,21 @@ def _caches_of(context: BindContext, samplers: Sequence[Sampler]) -> tuple[Cache
     return tuple(c for c in context.catalog.caches.values() if c.sampler.lower() in names)
 
 
-def _dependants_text(dependants: Sequence[PropertyGraph | Snapshot | Sampler | Cache]) -> str:
+def _dependants_text(dependants: Sequence[Dependant]) -> str:
     """Return the kinds and names of the first dependants, and the number of remaining ones."""
     order = list(KINDS)
-    named = [f"{KINDS[type(d)]} {d.name}" for d in sorted(dependants, key=lambda d: order.index(type(d)))]
+    named = [f"{kind_of(d)} {d.name}" for d in sorted(dependants, key=lambda d: order.index(type(d)))]
     more = [f"{len(named) - _NAMED} more"] if len(named) > _NAMED else []
     return ", ".join([*named[:_NAMED], *more])
 
 
-def _find_target(
-    context: BindContext, kind: Kind, name: Name
-) -> Table | PropertyGraph | Snapshot | Sampler | Cache | Task | Tag:
+def _find_target(context: BindContext, kind: Kind, name: Name) -> Target:
     match kind:
+        case "VIEW" | "MACRO" | "TYPE" | "SEQUENCE" | "SCHEMA":
+            return find_named(partial(context.catalog.definition, kind.lower()), name)
         case "TABLE":
-            return find_named(context.catalog.table, name)
+            temporary = context.catalog.definitions.get(("table", name.text.lower()))
+            return find_table(context, name) if temporary is None else temporary
         case "GRAPH":
             return find_named(context.catalog.graph, name)
         case "SNAPSHOT":

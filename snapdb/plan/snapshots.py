@@ -14,6 +14,7 @@ from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.queries import BoundQuery, written
 from snapdb.plan.scope import INTEGERS, BindContext
 from snapdb.plan.times import LAST, spelled
+from snapdb.plan.view_rows import over_views, tables_named
 from snapdb.sql.lexer import scan
 from snapdb.sql.pattern_tokens import find_patterns
 from snapdb.sql.queries import bare_ats
@@ -587,8 +588,24 @@ def _cheapest_form(shape: EdgeShape) -> tuple[Form, str]:
     return "materialized", f"{dead:.1%} of the edges are excluded: skipping them would slow down every batch"
 
 
+def _views_of_created(statement: CreateSnapshot, context: BindContext) -> tuple[list[str], int | None]:
+    version = None if statement.at is None else context.resolve_version(statement.at)
+    return tables_named(context.catalog.graphs.get(statement.graph.text.lower())), version
+
+
+def _views_of_refreshed(statement: RefreshSnapshot, context: BindContext) -> tuple[list[str], int | None]:
+    """Return the tables of a snapshot that follows the head. Others keep the rows of their version."""
+    snapshot = context.catalog.snapshots.get(statement.name.text.lower())
+    follows = snapshot is not None and snapshot.pin.head
+    version = context.catalog.version if statement.dry_run else None
+    return tables_named(snapshot.graph if snapshot is not None and follows else None), version
+
+
 FAMILY = PlanFamily(
-    binders={CreateSnapshot: _bind_create_snapshot, RefreshSnapshot: _bind_refresh},
+    binders={
+        CreateSnapshot: over_views(_bind_create_snapshot, _views_of_created),
+        RefreshSnapshot: over_views(_bind_refresh, _views_of_refreshed),
+    },
     operators={
         CreateSnapshotPlan: "snapdb.execute.snapshots:create_snapshot",
         RefreshPlan: "snapdb.execute.snapshots:refresh_snapshot",

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from snapdb.catalog.state import VersionHistory
 from snapdb.errors import BindError, Span
 from snapdb.plan.fits import misfits
-from snapdb.plan.names import check_name, find_named
+from snapdb.plan.names import check_name, find_named, find_table
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.scope import BindContext
 from snapdb.sql.versions import Begin, Commit, CreateTag, DiffGraph, DiffSnapshot, DiffTable, Rollback
@@ -151,7 +151,7 @@ def _bind_diff_table(statement: DiffTable, context: BindContext) -> DiffTablePla
     # A table that was created or dropped in between exists at only one of the versions, which is a valid diff.
     if before is None and after is None:
         if not context.was_table(name):
-            find_named(context.catalog.table, statement.table)  # raises an error with the nearest name
+            find_table(context, statement.table)  # raises an error with the nearest name
         raise BindError(
             f"table {name} does not exist at versions {first} and {last}; SHOW VERSIONS OF {name} lists its versions",
             span=statement.table.span,

@@ -280,12 +280,22 @@ def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     yield from at_values(tokens, pairs)
 
 
+def _names(tokens: Sequence[Token]) -> tuple[int, ...]:
+    """Return the index of the table of COPY … FROM. In others, the parts of a name can be a snapshot and an element."""
+    return () if _writes_files(tokens) else (1,)
+
+
 def _check(tokens: Sequence[Token]) -> None:
     """Raise ParseError if COPY … FROM writes to an earlier version of a table."""
+    if not _writes_files(tokens):
+        refuse_at(tokens)
+
+
+def _writes_files(tokens: Sequence[Token]) -> bool:
+    """Return whether a statement is COPY … TO."""
     top = list(top_level(tokens, partners(tokens)))
     # The search starts at the third token, because a table can be named to.
-    if not any(tokens[index].word == "TO" for index in top[2:]):
-        refuse_at(tokens)
+    return any(tokens[index].word == "TO" and tokens[index - 1].text != "." for index in top[2:])
 
 
 FAMILY = Family(
@@ -299,4 +309,5 @@ FAMILY = Family(
     nesting={"copy_sample": _copy_sample},
     fragments=_fragments,
     check=_check,
+    names=_names,
 )

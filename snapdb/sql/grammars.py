@@ -12,6 +12,7 @@ from lark.lexer import Lexer, LexerState
 from lark.parsers.lalr_parser_state import ParserState
 
 from snapdb.sql.lexer import Token
+from snapdb.sql.queries import NO_NAMES
 from snapdb.sql.syntax import RESERVED, Tree
 from snapdb.sql.syntax_errors import explain_unexpected
 from snapdb_grammar import grammar_text
@@ -44,7 +45,8 @@ def _terminal_of(token: Token, accepted: Container[str], keywords: Mapping[str, 
     if keyword is not None and keyword in accepted:
         return keyword
     if kind == "word":
-        return "RESERVED" if word in RESERVED else "NAME"
+        # A word that is no keyword of the grammar, nor of DuckDB, cannot be meant as one.
+        return "RESERVED" if word in RESERVED and (keyword is not None or word in NO_NAMES) else "NAME"
     return _DECLARED.get(kind, kind)
 
 

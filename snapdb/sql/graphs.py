@@ -503,5 +503,8 @@ def _print_properties(properties: PropertiesClause | None) -> str | None:
 
 
 FAMILY = Family(
-    grammar="graphs", builders={"create": _create}, check=lambda tokens: refuse_parameters(tokens, "a property graph")
+    grammar="graphs",
+    builders={"create": _create},
+    check=lambda tokens: refuse_parameters(tokens, "a property graph"),
+    names=lambda tokens: [i - 1 for i, token in enumerate(tokens) if token.text == "." and i],
 )

@@ -17,7 +17,18 @@ _Scanned = Literal["string", "quoted", "parameter", "number", "word", "mark"]
 
 TokenKind = (
     _Scanned
-    | Literal["QUERY", "CONDITION", "EXPRESSION", "SOURCES", "COLUMNS", "CTES", "STATEMENT", "AMONG", "FROM_DATABASE"]
+    | Literal[
+        "QUERY",
+        "CONDITION",
+        "EXPRESSION",
+        "SOURCES",
+        "COLUMNS",
+        "CTES",
+        "STATEMENT",
+        "AMONG",
+        "FROM_DATABASE",
+        "CONSTRAINT",
+    ]
 )
 """The uppercase kinds are SQL fragments, which are runs of tokens folded into one. AMONG is a single word."""
 
@@ -334,6 +345,25 @@ def says(tokens: Sequence[Token], first: int, *words: str) -> bool:
     following = tokens[first : first + len(words)]
     # Most calls fail at the first word, so it is compared before a list is built.
     return bool(following) and following[0].word == words[0] and [token.word for token in following[1:]] == [*words[1:]]
+
+
+def join_qualified(tokens: Sequence[Token], index: int) -> tuple[Token, ...]:
+    """Return the tokens with schema.name at an index joined to one name. The schema main is left out.
+
+    >>> [token.text for token in join_qualified(scan("DROP TABLE s . t"), 2)]
+    ['DROP', 'TABLE', '"s"."t"']
+    >>> [token.text for token in join_qualified(scan("DROP TABLE main.t"), 2)]
+    ['DROP', 'TABLE', 't']
+    """
+    names = tokens[index : index + 3 : 2]
+    named = len(names) == 2 and all(token.kind in ("word", "quoted") for token in names)
+    if not named or not says(tokens, index + 1, "."):
+        return tuple(tokens)
+    schema, name = names
+    if schema.word == "MAIN":
+        return (*tokens[:index], name, *tokens[index + 3 :])
+    text = ".".join('"' + token.identifier.replace('"', '""') + '"' for token in names)
+    return (*tokens[:index], Token("quoted", text, Span(schema.span.start, name.span.stop)), *tokens[index + 3 :])
 
 
 def no_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:  # a Finder

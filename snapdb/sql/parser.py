@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from snapdb.errors import ParseError, SnapdbError, Span
 from snapdb.on_first_use import module_on_first_use
 from snapdb.sql.algorithms import find_algorithms, parse_algorithm
-from snapdb.sql.lexer import StatementTokens, Token, fold, partners, parts, says
+from snapdb.sql.lexer import StatementTokens, Token, fold, join_qualified, partners, parts, says
 from snapdb.sql.pattern_tokens import find_patterns, without_quantifiers
 from snapdb.sql.patterns import parse_pattern
 from snapdb.sql.queries import LEADING, WRITES, Query, check_query, describes_ours, find_travels, main_of_with
@@ -31,6 +31,7 @@ else:
 
 FAMILIES = (
     "tables",
+    "definitions",
     "graphs",
     "snapshots",
     "samples",
@@ -42,6 +43,7 @@ FAMILIES = (
     "exports",
     "show",
     "explain",
+    "prepared",
 )
 """The families with a grammar, in the order in which messages list CREATE, ALTER and REFRESH statements."""
 _LEADING_WORDS = re.compile(r"^// Leading words: (.+)$", re.MULTILINE)
@@ -84,16 +86,9 @@ def _family_of(tokens: Sequence[Token]) -> Family | None:
     """Return the family of a statement, or None for a query. Raises ParseError if the statement is not supported."""
     leading = tokens[0].word
     if leading in _LEADING:
-        family = load_family(_family(tokens, _LEADING[leading]))
-        # For other databases' syntax, raise an error with the alternative. The grammar would only report a position.
-        if family.check is not None and len(tokens) > 1:
-            family.check(tokens)
-        return family
+        return load_family(_family(tokens, _LEADING[leading]))
     if leading == "WITH" and (verb := _written_after_with(tokens)) in _LEADING:
-        family = load_family(_LEADING[verb][""])
-        if family.check is not None:
-            family.check(tokens)
-        return family
+        return load_family(_LEADING[verb][""])
     if describes_ours(tokens):
         return load_family("show")
     if leading in (*LEADING, "("):
@@ -112,19 +107,19 @@ def _written_after_with(tokens: Sequence[Token]) -> str:
 
 def _family(tokens: Sequence[Token], by_second: Mapping[str, str]) -> str:
     """Return the family name of a statement whose first word is a snapdb keyword."""
+    leading, index = tokens[0].word, 1
+    if leading == "CREATE":  # the kind of object follows OR REPLACE and TEMPORARY
+        index += 2 * says(tokens, index, "OR", "REPLACE")
+        index += says(tokens, index, "TEMP") or says(tokens, index, "TEMPORARY")
+    if index < len(tokens) and tokens[index].word in by_second:
+        return by_second[tokens[index].word]
     if "" in by_second:
         return by_second[""]
-    leading = tokens[0].word
-    # The kind of object is the fourth word of CREATE OR REPLACE statements, and the second word of all others.
-    index = 3 if leading == "CREATE" and says(tokens, 1, "OR", "REPLACE") else 1
     if index >= len(tokens):
         end = tokens[-1].span.stop
         message = f"unexpected end of statement: expected {_ENDED[leading]}"
         raise ParseError(message, span=Span(end, end), code="unexpected-end")
-    second = tokens[index]
-    if second.word not in by_second:
-        raise _UNKNOWN[leading](second)
-    return by_second[second.word]
+    raise _UNKNOWN[leading](tokens[index])
 
 
 def parse(text: str) -> tuple[Statement, ...]:
@@ -211,6 +206,12 @@ def _statement(part: StatementTokens, text: str) -> Statement:
             error.message += "; -- begins a comment, so write - or -> between vertices of a pattern"
         raise
     family = _family_of(part.tokens)
+    if family is not None and family.names is not None:
+        for index in sorted(family.names(part.tokens), reverse=True):
+            part = part._replace(tokens=join_qualified(part.tokens, index))
+    # For other databases' syntax, raise an error with the alternative. The grammar would only report a position.
+    if family is not None and family.check is not None and len(part.tokens) > 1:
+        family.check(part.tokens)
     refuse_mixed(part.tokens)
     find_travels(part.tokens, text)  # raises AT errors with the whole text, before a fragment is rewritten
     for first, last in find_patterns(part.tokens):

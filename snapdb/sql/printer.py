@@ -26,7 +26,13 @@ def print_name(value: Name) -> str:
     >>> [print_name(Name(text, Span(0, 0))) for text in ("bought", "order", "Order item")]
     ['bought', '"order"', '"Order item"']
     """
-    text = value.text
+    if value.schema:
+        return f"{_print_part(value.schema)}.{_print_part(value.last)}"
+    return _print_part(value.text)
+
+
+def _print_part(text: str) -> str:
+    """Print an identifier without a schema."""
     if _PLAIN.fullmatch(text) and text.upper() not in _QUOTED:
         return text
     return '"' + text.replace('"', '""') + '"'

@@ -35,7 +35,7 @@ WRITES = frozenset({"DELETE", "INSERT", "MERGE", "UPDATE"})
 _PREFIXES = frozenset({"DESCRIBE", "DESC", "SUMMARIZE", "("})
 
 
-DESCRIBED = frozenset({"TABLE", "GRAPH", "PROPERTY", "SNAPSHOT", "SAMPLER", "CACHE", "TASK"})
+DESCRIBED = frozenset({"TABLE", "VIEW", "GRAPH", "PROPERTY", "SNAPSHOT", "SAMPLER", "CACHE", "TASK"})
 """The words after DESCRIBE that name a kind of snapdb object."""
 
 
@@ -322,6 +322,16 @@ def first_row(query: str) -> str | None:
     return None if match is None else match[1].rstrip()
 
 
+def has_number_at(query: str, place: int) -> bool:
+    """Return whether a row of literals in VALUES may have a number at a place, which starts at 0.
+
+    >>> has_number_at("VALUES ('a', 1), ('b', 2)", 0), has_number_at("VALUES ('a', 1), ('b', 2)", 1)
+    (False, True)
+    """
+    before = rf"{_LITERAL}," * place
+    return re.search(rf"\({before}{_SPACE}{_LITERAL_NUMBER}", query, re.IGNORECASE | re.ASCII) is not None
+
+
 Value = int | float | Decimal | bool | str | None
 
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
@@ -350,12 +360,14 @@ def value_of(text: str) -> Value:
 
 
 def marks_of(statement: Statement) -> list[str]:
-    """Return a statement's parameters as written, without duplicates.
+    """Return a statement's parameters as written, without duplicates. Those of PREPARE get their values later.
 
     >>> from snapdb.sql import parse
     >>> marks_of(parse("SELECT $a, '$b', $a")[0])
     ['$a']
     """
+    if statement.stores_parameters:
+        return []
     tokens = scan(statement.text)
     quantifiers = question_quantifiers(tokens) if any(token.text == "?" for token in tokens) else frozenset[int]()
     marks = (token.text for i, token in enumerate(tokens) if token.kind == "parameter" and i not in quantifiers)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, cast
 
-from snapdb.sql.lexer import Token, at_values
+from snapdb.sql.lexer import Token, at_values, says
 from snapdb.sql.printer import print_at, print_name, print_named, print_statement, print_string
 from snapdb.sql.queries import DESCRIBED
 from snapdb.sql.syntax import (
@@ -21,16 +21,23 @@ from snapdb.sql.syntax import (
     name,
     string,
 )
-from snapdb.sql.unsupported import refuse_qualified, unknown_kind, unknown_show
+from snapdb.sql.unsupported import unknown_kind, unknown_show
 
-Kind = Literal["TABLE", "GRAPH", "SNAPSHOT", "TAG", "SAMPLER", "CACHE", "TASK"]
-"""The kinds of objects that DROP accepts. DESCRIBE does not accept a TAG."""
+Kind = Literal[
+    "TABLE", "VIEW", "MACRO", "TYPE", "SEQUENCE", "SCHEMA", "GRAPH", "SNAPSHOT", "TAG", "SAMPLER", "CACHE", "TASK"
+]
+"""The kinds of objects that DROP accepts."""
 
-_Described = Literal["TABLE", "GRAPH", "SNAPSHOT", "SAMPLER", "CACHE", "TASK"]
+_Described = Literal["TABLE", "VIEW", "GRAPH", "SNAPSHOT", "SAMPLER", "CACHE", "TASK"]
 """The kinds of objects that DESCRIBE accepts."""
 
 Shown = Literal[
     "TABLES",
+    "VIEWS",
+    "MACROS",
+    "TYPES",
+    "SEQUENCES",
+    "SCHEMAS",
     "COLUMNS",
     "GRAPHS",
     "SNAPSHOTS",
@@ -99,7 +106,7 @@ class Summarize(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Drop(Statement):
-    """DROP TABLE | [PROPERTY] GRAPH | SNAPSHOT | TAG | SAMPLER | CACHE | TASK [IF EXISTS] name [CASCADE | RESTRICT]."""
+    """DROP TABLE | VIEW | … | [PROPERTY] GRAPH | SNAPSHOT | … [IF EXISTS] name [CASCADE | RESTRICT]."""
 
     kind: Kind
     name: Name
@@ -138,17 +145,32 @@ def _describe(tree: Tree, place: Place) -> Describe:
 def _drop(tree: Tree, place: Place) -> Drop:
     kind, thing, *behaviour = leaves(tree)
     cascade = any(leaf.type == "CASCADE" for leaf in behaviour)
-    return Drop(*place, cast(Kind, kind.type), name(thing), has(tree, "guard"), cascade)
+    word = "MACRO" if kind.type == "FUNCTION" else kind.type
+    return Drop(*place, cast(Kind, word), name(thing), has(tree, "guard"), cascade)
+
+
+def _names(tokens: Sequence[Token]) -> tuple[int, ...]:
+    """Return the index of the name of DROP or DESCRIBE."""
+    if tokens[0].word == "SHOW":
+        return ()
+    index = 2 + says(tokens, 1, "PROPERTY", "GRAPH")
+    index += says(tokens, 1, "MACRO", "TABLE") or says(tokens, 1, "FUNCTION", "TABLE")
+    return (index + 2 * says(tokens, index, "IF", "EXISTS"),)
 
 
 def _print_kind(word: str) -> str:
     return f"PROPERTY {word}" if word in ("GRAPH", "GRAPHS") else word
 
 
-_DROPPED = DESCRIBED | {"TAG"}
+_DROPPED = DESCRIBED | {"TAG", "MACRO", "FUNCTION", "TYPE", "SEQUENCE", "SCHEMA"}
 
 _SHOWN = (
     "TABLES",
+    "VIEWS",
+    "MACROS",
+    "TYPES",
+    "SEQUENCES",
+    "SCHEMAS",
     "COLUMNS",
     "GRAPHS",
     "PROPERTY GRAPHS",
@@ -168,8 +190,6 @@ _SHOWN_FIRST = frozenset(words.split()[0] for words in _SHOWN)
 def _check(tokens: Sequence[Token]) -> None:
     if tokens[0].word == "DROP" and tokens[1].word not in _DROPPED:
         raise unknown_kind("DROP", tokens[1])
-    if tokens[0].word == "DROP" and tokens[1].word == "TABLE":
-        refuse_qualified(tokens, 2)
     if tokens[0].word == "SHOW" and tokens[1].word not in _SHOWN_FIRST:
         raise unknown_show(tokens, _SHOWN)
 
@@ -184,4 +204,5 @@ FAMILY = Family(
     },
     fragments=at_values,
     check=_check,
+    names=_names,
 )

@@ -16,6 +16,7 @@ _PLACEHOLDERS = {
     "PARAMETER": "$name",
     "QUESTION": "?",
     "COLUMNS": "column type",
+    "CONSTRAINT": "constraint",
     "CONDITION": "condition",
     "CTES": "name AS ( query )",
     "EXPRESSION": "expression",

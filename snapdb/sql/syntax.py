@@ -29,10 +29,18 @@ class Name:
     """An identifier as written, without its quotes."""
 
     text: str
+    """The identifier, with its schema and a dot before it if it is qualified."""
     span: Span = field(compare=False)
+    schema: str = ""
+    """The schema of a qualified name, or ''."""
 
     def __str__(self) -> str:
         return self.text
+
+    @property
+    def last(self) -> str:
+        """The identifier without its schema, by which SQL refers to a table."""
+        return self.text[len(self.schema) + 1 :] if self.schema else self.text
 
 
 ColumnList = tuple[Name, ...]
@@ -57,6 +65,8 @@ class Statement(ABC):
     """Whether statements of this class begin or end a transaction."""
     ends_transaction: ClassVar[bool] = False
     """Whether statements of this class end a transaction, and can therefore run in one that has failed."""
+    stores_parameters: ClassVar[bool] = False
+    """Whether the parameters in statements of this class get their values later."""
 
     source: str = field(compare=False)
     """The whole text that was parsed. Spans refer to it."""
@@ -234,7 +244,10 @@ def _token(leaf: Leaf, kind: TokenKind) -> Token:
 
 
 def name(leaf: Leaf) -> Name:
-    """Return an identifier without its quotes."""
+    """Return an identifier without its quotes. A qualified name is one leaf (see `lexer.join_qualified`)."""
+    if '"."' in leaf and len(parts := scan(str(leaf))) == 3:
+        schema, last = parts[0].identifier, parts[2].identifier
+        return Name(f"{schema}.{last}", span_of(leaf), schema)
     text = _token(leaf, "quoted" if leaf.startswith('"') else "word").identifier
     if not text:
         raise ParseError(
@@ -402,3 +415,5 @@ class Family:
     """Finds the fragments that DuckDB parses."""
     check: Callable[[Sequence[Token]], None] | None = None
     """Raises ParseError for unsupported forms, before the grammar parses them."""
+    names: Callable[[Sequence[Token]], Sequence[int]] | None = None
+    """Returns the indexes of names that can be qualified by a schema, and are then joined to one token each."""

@@ -20,6 +20,7 @@ _READABLE = {
     "EXPRESSION": "an expression",
     "SOURCES": "tables or queries",
     "COLUMNS": "columns with their types",
+    "CONSTRAINT": "a constraint",
     "CTES": "common table expressions",
     "STATEMENT": "a statement",
     "FROM_DATABASE": "FROM DATABASE",

@@ -5,15 +5,14 @@ from collections.abc import Generator, Iterator, Sequence
 from snapdb.errors import ParseError, Span
 from snapdb.sql.lexer import READS, Finder, Pairs, Run, Token, partners, says, top_level
 from snapdb.sql.queries import main_of_with, opens_bound
-from snapdb.sql.unsupported import refuse_qualified, unsupported
+from snapdb.sql.unsupported import unsupported
 
-_CONSTRAINTS = ("a table is created with its constraints", "write CREATE TABLE new (…), then INSERT INTO new FROM t")
+CONSTRAINT_WORDS = frozenset({"CONSTRAINT", "PRIMARY", "FOREIGN", "UNIQUE", "CHECK"})
+"""The words with which a constraint of a table begins."""
 
 _COPIED = "write CREATE OR REPLACE TABLE t AS SELECT … FROM t"
 
 _ALTERED = (
-    (("SET", "NOT", "NULL"), "UPDATE or DELETE the rows with NULL, and exclude NULL in the query of each INSERT"),
-    (("DROP", "NOT", "NULL"), _COPIED),
     (("SET", "DEFAULT"), "write the value in INSERT"),
     (("DROP", "DEFAULT"), "write the value in INSERT"),
     ((), "ADD a column of the new type, UPDATE t SET new = CAST(old AS …), DROP the old one, RENAME the new one"),
@@ -30,7 +29,6 @@ def check_tables(tokens: Sequence[Token]) -> None:
     if verb == "CREATE":
         return
     refuse_at(tokens)
-    refuse_qualified(tokens, _table_index(tokens))
     if verb == "ALTER":
         _refuse_alter(tokens, tuple(top_level(tokens, partners(tokens))))
     elif verb == "INSERT":
@@ -48,8 +46,20 @@ def refuse_at(tokens: Sequence[Token]) -> None:
         raise unsupported(f"AT in {verb}", reason, way, tokens[table + 1].span)
 
 
+def target_index(tokens: Sequence[Token]) -> int:
+    """Return the index of the name of the table that a statement creates or changes."""
+    if tokens[0].word == "WITH":
+        first = main_of_with(tokens, partners(tokens), 0)
+        return first + _table_index(tokens[first:])
+    if tokens[0].word != "CREATE":
+        return _table_index(tokens)
+    index = 2 + 2 * says(tokens, 1, "OR", "REPLACE")
+    index += says(tokens, index - 1, "TEMP") or says(tokens, index - 1, "TEMPORARY")
+    return index + 3 * says(tokens, index, "IF", "NOT", "EXISTS")
+
+
 def _table_index(tokens: Sequence[Token]) -> int:
-    """Return the index of the name of the target table."""
+    """Return the index of the name of the table that a statement other than CREATE changes."""
     if says(tokens, 1, "TABLE", "IF", "EXISTS"):
         return 4
     if tokens[0].word == "TRUNCATE":
@@ -94,10 +104,6 @@ def _refuse_alter(tokens: Sequence[Token], top: Sequence[int]) -> None:
         raise unsupported("RENAME TO", "a table has one name in all versions", way, place)
     if says(tokens, action, "ALTER"):
         _refuse_alter_column(tokens, action)
-    for verb in ("ADD", "DROP"):
-        for word in ("CONSTRAINT", "PRIMARY", "FOREIGN", "UNIQUE", "CHECK"):
-            if says(tokens, action, verb, word):
-                raise unsupported(f"{verb} {word}", *_CONSTRAINTS, place)
     for index in top:
         if index > action and tokens[index].word == ",":
             raise unsupported(
@@ -110,6 +116,8 @@ def _refuse_alter(tokens: Sequence[Token], top: Sequence[int]) -> None:
 
 def _refuse_alter_column(tokens: Sequence[Token], action: int) -> None:
     change = action + 3 if says(tokens, action + 1, "COLUMN") else action + 2
+    if says(tokens, change, "SET", "NOT", "NULL") or says(tokens, change, "DROP", "NOT", "NULL"):
+        return
     words, way = next((words, way) for words, way in _ALTERED if not words or says(tokens, change, *words))
     what = " ".join(words) if words else "TYPE"
     reason = "column types and constraints are the same in all versions"
@@ -133,9 +141,9 @@ def _created_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     """Yield the column definitions in the first parentheses, or the query after AS."""
     for index in top_level(tokens, pairs):
         if tokens[index].word == "AS":
-            yield Run("QUERY", index + 1, _body_stop(tokens))
+            yield Run("QUERY", index + 1, body_stop(tokens))
             return
-        if tokens[index].word == "(":
+        if tokens[index].word == "(" and not says(tokens, pairs[index] + 1, "AS"):
             yield Run("COLUMNS", index + 1, pairs[index])
             return
 
@@ -168,7 +176,7 @@ def _starts_conflict(tokens: Sequence[Token], index: int) -> bool:
 def _returned(tokens: Sequence[Token], at: int) -> Iterator[Run]:
     """Yield the select list after RETURNING, which may be at an index."""
     if says(tokens, at, "RETURNING"):
-        yield Run("EXPRESSION", at + 1, _body_stop(tokens))
+        yield Run("EXPRESSION", at + 1, body_stop(tokens))
 
 
 def _deleted_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
@@ -221,7 +229,7 @@ def _sources_and_condition(tokens: Sequence[Token], pairs: Pairs, first: int, ke
 
 def _boundary(tokens: Sequence[Token], pairs: Pairs, first: int, *words: str) -> int:
     """Return the index of the first of the given keywords that starts a clause outside brackets, or the body's end."""
-    stop = _body_stop(tokens)
+    stop = body_stop(tokens)
     for index in _outside_cases(tokens, pairs, first):
         if index >= stop:
             break
@@ -253,7 +261,7 @@ def _merged_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     yield Run("SOURCES", using + 1, condition)
     if says(tokens, condition, "ON"):
         yield Run("CONDITION", condition + 1, when)
-    stop = _body_stop(tokens)
+    stop = body_stop(tokens)
     while when < stop and says(tokens, when, "WHEN"):
         then = _boundary(tokens, pairs, when + 1, "THEN")
         following = _boundary(tokens, pairs, then + 1, "WHEN", "RETURNING")
@@ -282,9 +290,11 @@ def _merged_action(tokens: Sequence[Token], pairs: Pairs, first: int, stop: int)
 def _altered_fragments(tokens: Sequence[Token]) -> Iterator[Run]:
     """Yield the column definition of ALTER TABLE [IF EXISTS] t ADD [COLUMN] [IF NOT EXISTS]."""
     table = 4 if says(tokens, 2, "IF", "EXISTS") else 2
-    if says(tokens, table + 1, "ADD"):
+    if says(tokens, table + 1, "ADD") and table + 2 < len(tokens) and tokens[table + 2].word in CONSTRAINT_WORDS:
+        yield Run("CONSTRAINT", table + 2, body_stop(tokens))
+    elif says(tokens, table + 1, "ADD"):
         first = table + 3 if says(tokens, table + 2, "COLUMN") else table + 2
-        yield Run("COLUMNS", first + 3 if says(tokens, first, "IF", "NOT", "EXISTS") else first, _body_stop(tokens))
+        yield Run("COLUMNS", first + 3 if says(tokens, first, "IF", "NOT", "EXISTS") else first, body_stop(tokens))
 
 
 _FINDERS: dict[str, Finder] = {
@@ -303,5 +313,6 @@ def _has_message(tokens: Sequence[Token]) -> bool:
     return says(tokens[-2:-1], 0, "MESSAGE") and tokens[-1].kind == "string"
 
 
-def _body_stop(tokens: Sequence[Token]) -> int:
+def body_stop(tokens: Sequence[Token]) -> int:
+    """Return the number of tokens before MESSAGE."""
     return len(tokens) - 2 if _has_message(tokens) else len(tokens)

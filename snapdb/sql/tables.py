@@ -36,26 +36,31 @@ from snapdb.sql.syntax import (
     span_of,
     trees,
 )
-from snapdb.sql.table_tokens import check_tables, table_fragments
+from snapdb.sql.table_tokens import check_tables, table_fragments, target_index
 from snapdb.types.text import counted
 
 
 @dataclass(frozen=True, slots=True)
 class CreateTable(Statement):
-    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] name ( (column type …) | AS query )."""
+    """CREATE [OR REPLACE] [TEMPORARY] TABLE [IF NOT EXISTS] name ( (column type …) | [(column, …)] AS query )."""
 
     name: Name
     definition: SqlFragment | None
     """The text in parentheses: columns, types and NOT NULL."""
+    columns: ColumnList
+    """The names of the query's columns, or none to keep them."""
     query: SqlFragment | None
     or_replace: bool
     if_not_exists: bool
+    temporary: bool
     message: str | None
 
     def to_sql(self) -> str:
+        kind = "TEMPORARY TABLE" if self.temporary else "TABLE"
         return print_statement(
-            print_creation("TABLE", self.name, or_replace=self.or_replace, if_not_exists=self.if_not_exists),
+            print_creation(kind, self.name, or_replace=self.or_replace, if_not_exists=self.if_not_exists),
             self.definition and f"({self.definition.text})",
+            bool(self.columns) and print_columns(self.columns),
             print_fragment("AS", self.query),
             print_message(self.message),
         )
@@ -284,11 +289,37 @@ class RenameColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class AddConstraint:
+    """ADD [CONSTRAINT name] PRIMARY KEY | UNIQUE | CHECK | FOREIGN KEY …."""
+
+    definition: SqlFragment
+
+
+@dataclass(frozen=True, slots=True)
+class DropConstraint:
+    """DROP CONSTRAINT [IF EXISTS] name."""
+
+    name: Name
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SetNullable:
+    """ALTER [COLUMN] column SET | DROP NOT NULL."""
+
+    column: Name
+    nullable: bool
+
+
+_Change = AddColumn | DropColumn | RenameColumn | AddConstraint | DropConstraint | SetNullable
+
+
+@dataclass(frozen=True, slots=True)
 class AlterTable(Statement):
-    """ALTER TABLE [IF EXISTS] name ADD … | DROP … | RENAME … [MESSAGE '…']."""
+    """ALTER TABLE [IF EXISTS] name ADD … | DROP … | RENAME … | ALTER … [MESSAGE '…']."""
 
     table: Name
-    action: AddColumn | DropColumn | RenameColumn
+    action: _Change
     if_exists: bool
     message: str | None
 
@@ -304,9 +335,11 @@ def _create(tree: Tree, place: Place) -> CreateTable:
         *place,
         name=name(leaves(tree)[0]),
         definition=part(tree, "definition"),
+        columns=columns(first_tree(tree, "columns")),
         query=part(tree, "query"),
         or_replace=has(tree, "replace"),
         if_not_exists=has(tree, "guard"),
+        temporary=has(tree, "temporary"),
         message=message(tree),
     )
 
@@ -495,7 +528,7 @@ def _alias(tree: Tree) -> Name | None:
 
 
 def _alter(tree: Tree, place: Place) -> AlterTable:
-    (change,) = (child for child in trees(tree) if child.data in ("add", "drop", "rename"))
+    (change,) = (child for child in trees(tree) if child.data not in ("if_exists", "message"))
     return AlterTable(
         *place,
         table=name(leaves(tree)[0]),
@@ -505,19 +538,31 @@ def _alter(tree: Tree, place: Place) -> AlterTable:
     )
 
 
-def _change(tree: Tree) -> AddColumn | DropColumn | RenameColumn:
+def _change(tree: Tree) -> _Change:
     first, *rest = leaves(tree)
     match tree.data:
         case "add":
             return AddColumn(fragment(first), if_not_exists=has(tree, "guard"))
         case "drop":
             return DropColumn(name(first), if_exists=has(tree, "if_exists"))
+        case "constrain":
+            return AddConstraint(fragment(first))
+        case "drop_constraint":
+            return DropConstraint(name(first), if_exists=has(tree, "if_exists"))
+        case "nullability":
+            return SetNullable(name(first), nullable=rest[0].type == "DROP")
         case _:
             return RenameColumn(name(first), name(rest[0]))
 
 
-def _print_change(action: AddColumn | DropColumn | RenameColumn) -> str:
+def _print_change(action: _Change) -> str:
     match action:
+        case AddConstraint(definition):
+            return f"ADD {definition.text}"
+        case DropConstraint(constraint, if_exists):
+            return f"DROP CONSTRAINT {'IF EXISTS ' * if_exists}{print_name(constraint)}"
+        case SetNullable(column, nullable):
+            return f"ALTER COLUMN {print_name(column)} {'DROP' if nullable else 'SET'} NOT NULL"
         case AddColumn(definition, if_not_exists):
             return f"ADD COLUMN {'IF NOT EXISTS ' * if_not_exists}{definition.text}"
         case DropColumn(column, if_exists):
@@ -539,4 +584,5 @@ FAMILY = Family(
     },
     fragments=table_fragments,
     check=check_tables,
+    names=lambda tokens: (target_index(tokens),),
 )

@@ -16,7 +16,7 @@ _NO_UPSERT = "upserts are clauses of INSERT"
 
 _UPSERT = "write INSERT INTO t … ON CONFLICT (key) DO UPDATE SET …"
 
-_PLAIN_TABLES = "a database contains only tables, property graphs, snapshots, samplers, caches, tasks and tags"
+_PLAIN_TABLES = "a database contains only tables, definitions, property graphs, snapshots, samplers, caches and tasks"
 
 _LEADING: Mapping[str, tuple[str, str]] = {
     "ANALYZE": ("statistics are maintained automatically", "leave it out"),
@@ -24,9 +24,7 @@ _LEADING: Mapping[str, tuple[str, str]] = {
     "CALL": (_ENGINE, "write SELECT * FROM function(…) for a function that only reads"),
     "CHECKPOINT": ("every statement is durable when it returns", "leave it out"),
     "COMMENT": ("tables have no comments", "describe a change by MESSAGE '…'"),
-    "DEALLOCATE": ("snapdb has no prepared statements", "pass parameters to execute"),
     "DETACH": (_ONE_DATABASE, "close the database instead"),
-    "EXECUTE": ("snapdb has no prepared statements", "pass parameters to execute, or write EXECUTE TASK name"),
     "EXPORT": (_ONE_DATABASE, "write BACKUP DATABASE TO 'path', or COPY t TO 'file'"),
     "GRANT": ("snapdb has no users", "set the permissions of the database directory"),
     "IMPORT": (_ONE_DATABASE, "use COPY t FROM 'path' or CREATE TABLE t AS SELECT * FROM 'path'"),
@@ -36,7 +34,6 @@ _LEADING: Mapping[str, tuple[str, str]] = {
     "LOAD": ("extensions run third-party code", "convert the data to Parquet or CSV first"),
     "MATCH": ("graph patterns are not implemented", "join a snapshot's elements: FROM q.knows k JOIN q.person p ON …"),
     "PRAGMA": (_ENGINE, "use SHOW, DESCRIBE or system tables such as snapdb.tables"),
-    "PREPARE": ("snapdb has no prepared statements", "pass parameters to execute"),
     "RELEASE": _SAVEPOINT,
     "REPLACE": (_NO_UPSERT, _UPSERT),
     "RESET": (_ENGINE, "leave it out"),
@@ -50,28 +47,23 @@ _LEADING: Mapping[str, tuple[str, str]] = {
 
 _KINDS: Mapping[str, tuple[str, str]] = {
     "DATABASE": (_ONE_DATABASE, "open another directory with snapdb.connect"),
-    "FUNCTION": (_PLAIN_TABLES, "write the expression in the query"),
     "INDEX": ("tables have no indexes", "leave it out: snapshots are indexed automatically"),
     "MATERIALIZED": (_PLAIN_TABLES, "use CREATE TABLE … AS SELECT …, and a task that runs it"),
-    "MACRO": (_PLAIN_TABLES, "write the expression in the query"),
-    "SCHEMA": (_PLAIN_TABLES, "add a prefix to the table's name"),
     "SECRET": (_ENGINE, "copy the files to this machine first"),
-    "SEQUENCE": (_PLAIN_TABLES, "number rows with row_number() OVER () in the query"),
-    "TEMP": ("temporary tables are not implemented", "use WITH … AS (…) in the query"),
-    "TEMPORARY": ("temporary tables are not implemented", "use WITH … AS (…) in the query"),
     "TRIGGER": (_PLAIN_TABLES, "run the statement after the INSERT"),
-    "TYPE": (_PLAIN_TABLES, "write the type in the column's definition"),
     "UNIQUE": ("tables have no indexes", "leave it out: snapshots are indexed automatically"),
-    "VIEW": (_PLAIN_TABLES, "use CREATE TABLE … AS SELECT …, or WITH … AS (…) in the query"),
 }
 
 _PROMPT = frozenset({"EXIT", "HELP", "QUIT"})
 _LISTED = frozenset({"ALL", "CATALOGS", "DATABASES", "FUNCTIONS", "INDEXES", "SCHEMAS", "SETTINGS", "USERS", "VIEWS"})
 """The objects that SHOW lists in other databases."""
 
-_OURS = ("TABLE", "PROPERTY", "SNAPSHOT", "SAMPLER", "TAG", "CACHE", "TASK")
+_OURS = (
+    *("TABLE", "VIEW", "MACRO", "TYPE", "SEQUENCE", "SCHEMA", "PROPERTY"),
+    *("SNAPSHOT", "SAMPLER", "TAG", "CACHE", "TASK"),
+)
 
-CREATED = "TABLE, PROPERTY GRAPH, SNAPSHOT, SAMPLER, TAG, CACHE or TASK"
+CREATED = "TABLE, VIEW, MACRO, TYPE, SEQUENCE, SCHEMA, PROPERTY GRAPH, SNAPSHOT, SAMPLER, TAG, CACHE or TASK"
 """The kinds of objects that CREATE and DROP accept."""
 
 
@@ -93,25 +85,6 @@ def unknown_statement(tokens: Sequence[Token], known: Sequence[str]) -> ParseErr
     if token.text in {"\\", "."}:
         hint = "; commands that begin with it exist only at the prompt (\\? lists them); write SHOW or DESCRIBE instead"
     return ParseError(f"unknown statement {token.text[:40]}{hint}", span=token.span, code="unknown-statement")
-
-
-def refuse_qualified(tokens: Sequence[Token], table: int) -> None:
-    """Raise ParseError if a write names a snapshot element. `table` is the index of the table name."""
-    if table + 2 < len(tokens) and tokens[table + 1].text == ".":
-        what, (schema, _, element) = " ".join(token.word for token in tokens[:table]), tokens[table : table + 3]
-        owner, name = schema.text[:40], element.text[:40]
-        match schema.word:
-            case "MAIN" | "PUBLIC":
-                reason, way = "tables have no schema", f"write {what} {name}"
-            case "SNAPDB":
-                reason, way = "system tables are read-only", "use the statement that changes the object"
-            case _ if tokens[0].word == "DROP":
-                reason = "snapshots are read-only"
-                way = f"write {what} {name} for the table, or DROP SNAPSHOT {owner} for the snapshot"
-            case _:
-                reason = "snapshots are read-only"
-                way = f"write {what} {name} … for the table, then REFRESH SNAPSHOT {owner}"
-        raise unsupported(f"{what} {owner}.{name}", reason, way, Span(schema.span.start, element.span.stop))
 
 
 def unknown_kind(verb: str, token: Token) -> ParseError:

@@ -3,6 +3,8 @@
 from snapdb.sql_engine.attached import files_in
 from snapdb.sql_engine.engine import Conjunct, Parameters, SqlEngine, SqlSession
 from snapdb.sql_engine.sources import (
+    TEMPORARY,
+    DefinedName,
     Names,
     absolute_paths,
     file_literal,
@@ -12,6 +14,7 @@ from snapdb.sql_engine.sources import (
     quote,
     quote_all,
     quote_odd,
+    temporary_name,
     text_literal,
     together,
 )
@@ -32,7 +35,9 @@ from snapdb.sql_engine.tables import (
 
 __all__ = [
     "ROW_ID",
+    "TEMPORARY",
     "Conjunct",
+    "DefinedName",
     "Names",
     "Parameters",
     "SqlEngine",
@@ -56,6 +61,7 @@ __all__ = [
     "quote_all",
     "quote_odd",
     "table_rows",
+    "temporary_name",
     "text_file_form",
     "text_literal",
     "together",

@@ -25,7 +25,7 @@ from snapdb.memory import usable_memory
 from snapdb.remote.files import file_system, schemes_in
 from snapdb.sql_engine.attached import provide_metadata, provide_scanned
 from snapdb.sql_engine.duckdb_errors import Place, translated
-from snapdb.sql_engine.sources import Folders, Names, text_literal
+from snapdb.sql_engine.sources import TEMPORARY, Folders, Names, quote, text_literal
 from snapdb.sql_engine.tables import create_bitmap_function
 from snapdb.sql_engine.values import EXACT, empty, marked
 from snapdb.types import Column
@@ -179,16 +179,20 @@ class SqlEngine:
         return names
 
     @contextmanager
-    def session(self, names: Names | None = None, place: Place = lambda query, error: None) -> Iterator[SqlSession]:
+    def session(
+        self, names: Names | None = None, place: Place = lambda query, error: None, broken: dict[str, str] | None = None
+    ) -> Iterator[SqlSession]:
         """Open a cursor with a separate namespace, which is removed after the block unless its names are lasting.
 
         Args:
             names: The names that the SQL can use.
             place: A function that is called with each DuckDB error and its query before the error is raised. The
                 error's span refers to that query.
+            broken: Receives the messages of definitions that are not valid any more, by case-folded name. A query that
+                uses one of them raises an error that its name does not exist.
         """
-        names = names or Names()
-        views = (*names.statements, *self._clock)
+        names, broken = names or Names(), {} if broken is None else broken
+        views = (*names.statements, *names.defining, *self._clock)
         namespace = self._acquire(views)
         cursor, space, kept = namespace.cursor, namespace.name, False
         try:
@@ -197,11 +201,14 @@ class SqlEngine:
                     cursor.register(name, source)
                 if self._attached:
                     provide_metadata(views)
-                for statement in views if namespace.views != views else ():
+                for statement in (*names.statements, *self._clock) if namespace.views != views else ():
                     cursor.execute(statement)
+            for key, statement in zip(names.definitions, names.defining, strict=True):
+                if namespace.views != views and (message := _broken(cursor, space, statement, self._own)) is not None:
+                    broken[key.name.lower()] = f"{key.kind} {key.name} cannot be used: {message}"
             fetched, abandon = views if self._attached else None, partial(self._abandon, cursor)
             yield SqlSession(cursor, space, place, self._own, self.stopped, abandon, self._reach, fetched)
-            kept = not names.sources and (names.lasting or not names.statements)
+            kept = not (names.sources or broken) and (names.lasting or not views)
         finally:
             self._release(namespace._replace(views=views), kept)
 
@@ -305,6 +312,11 @@ class SqlEngine:
         cursor.execute(f"USE {space}")
         return _Namespace(cursor, space, ())
 
+    def attach_temporary(self) -> None:
+        """Add the database of temporary tables, which lasts as long as the engine."""
+        with self._guarded():
+            self._root.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {quote(TEMPORARY)}")
+
     def interrupt(self) -> None:
         """Interrupt the running queries of all sessions. Each of them raises QueryError with code 'interrupted'."""
         self.stopped.set()
@@ -360,6 +372,13 @@ class SqlSession:
         """
         with self._reading(before, query):
             self.cursor.extract_statements(before + query + after)
+
+    def change(self, query: str, parameters: Parameters = None) -> pa.Table:
+        """Run a statement that changes a temporary table, and return its rows, or their number as column Count."""
+        self._provide(query, parameters)
+        with self._reading("", query):
+            relation = self.cursor.sql(query, **_bound(parameters))
+            return pa.table({}) if relation is None else relation.to_arrow_table()
 
     def rows(self, query: str, parameters: Parameters = None) -> list[tuple[Any, ...]]:
         """Return all rows as Python values."""
@@ -529,6 +548,20 @@ class SqlSession:
         if parsed.get("error"):
             raise ParseError(f"cannot read {query!r}: {parsed.get('error_message')}", code="query-syntax")
         return parsed
+
+
+def _broken(cursor: duckdb.DuckDBPyConnection, space: str, statement: str, own: str) -> str | None:
+    """Run a CREATE statement, and return the message of its error, or None without one."""
+    try:
+        with translated(space, "", 0, lambda query, error: None, own):
+            cursor.execute(statement)
+    except QueryError as error:
+        if error.code == "interrupted":
+            raise
+        return error.message
+    except BindError as error:
+        return error.message
+    return None
 
 
 def _bound(parameters: Parameters) -> dict[str, Any]:

@@ -19,6 +19,9 @@ from snapdb.errors import InputError
 from snapdb.remote.files import is_file_url
 from snapdb.types import Column
 
+TEMPORARY = "snapdb temporary"
+"""The name of the engine's database of temporary tables."""
+
 
 def quote(name: str) -> str:
     """Return an identifier in double quotes.
@@ -36,6 +39,15 @@ def quote_all(names: Iterable[str]) -> str:
     '"a", "b c"'
     """
     return ", ".join(map(quote, names))
+
+
+def temporary_name(name: str) -> str:
+    """Return the qualified name of a temporary table, which is in a database of its own.
+
+    >>> temporary_name("t")
+    '"snapdb temporary".main."t"'
+    """
+    return f"{quote(TEMPORARY)}.main.{quote(name)}"
 
 
 def quote_odd(name: str) -> str:
@@ -64,6 +76,20 @@ def text_literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+class DefinedName(NamedTuple):
+    """The name of a view, macro, type or sequence that a user defined."""
+
+    kind: str
+    schema: str
+    """The schema, or '' without one."""
+    name: str
+
+    @property
+    def sql(self) -> str:
+        """The kind and the quoted name."""
+        return f"{self.kind.upper()} {quote(self.schema) + '.' if self.schema else ''}{quote(self.name)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Names:
     """The names that a session's SQL can use."""
@@ -76,15 +102,25 @@ class Names:
     """Name → Arrow table, for data that the caller registered."""
     lasting: bool = False
     """Whether the views read only immutable data and can be kept for the next session with the same names."""
+    definitions: Mapping[DefinedName, str] = field(default_factory=dict)
+    """Name of a view, macro, type or sequence that a user defined → the text after it in its CREATE statement. Each
+    follows those that it reads."""
 
     @property
     def statements(self) -> tuple[str, ...]:
         """The statements that create the views."""
         statements = [f"CREATE VIEW {quote(name)} AS {select}" for name, select in self.views.items()]
-        for schema, views in self.schemas.items():
+        own = (name.schema for name in self.definitions if name.schema)
+        for schema in dict.fromkeys((*self.schemas, *own)):
             statements.append(f"CREATE SCHEMA {quote(schema)}")
+            views = self.schemas.get(schema, {})
             statements += [f"CREATE VIEW {quote(schema)}.{quote(name)} AS {select}" for name, select in views.items()]
         return tuple(statements)
+
+    @property
+    def defining(self) -> tuple[str, ...]:
+        """The statements that create the definitions, in their order. They follow those of the views."""
+        return tuple(f"CREATE {name.sql} {rest}" for name, rest in self.definitions.items())
 
 
 def together(parts: Iterable[Names]) -> Names:
@@ -96,14 +132,16 @@ def together(parts: Iterable[Names]) -> Names:
     views: dict[str, str] = {}
     schemas: dict[str, Mapping[str, str]] = {}
     sources: dict[str, Any] = {}
+    definitions: dict[DefinedName, str] = {}
     lasting = True
     for part in parts:
+        definitions |= part.definitions
         views |= part.views
         for name, elements in part.schemas.items():
             schemas[name] = {**schemas.get(name, {}), **elements}
         sources |= part.sources
         lasting = lasting and part.lasting
-    return Names(views, schemas, sources, lasting)
+    return Names(views, schemas, sources, lasting, definitions)
 
 
 def no_rows(columns: Iterable[Column]) -> str:

@@ -399,12 +399,13 @@ def is_plain(type_: str) -> bool:
 
 
 def default_value(column: Column) -> str:
-    """Return, as SQL, a column's value for rows without a value.
+    """Return, as SQL, a column's value for rows that are written without a value.
 
     >>> default_value(Column("a", "INTEGER", default="3")), default_value(Column("b", "DATE"))
     ("CAST('3' AS INTEGER)", 'CAST(NULL AS DATE)')
     """
-    return f"CAST({'NULL' if column.default is None else text_literal(column.default)} AS {column.type})"
+    constant = "NULL" if column.default is None else text_literal(column.default)
+    return f"CAST({f'({column.default_expression})' if column.default_expression else constant} AS {column.type})"
 
 
 def check_storable(columns: Iterable[Column]) -> None:

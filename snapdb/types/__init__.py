@@ -1,5 +1,6 @@
 """Frozen value types that the packages exchange. They depend on neither I/O nor the SQL engine."""
 
+from snapdb.types.definitions import Definition, DefinitionKind
 from snapdb.types.graph import (
     STORED_TYPES,
     Column,
@@ -78,6 +79,8 @@ __all__ = [
     "Column",
     "Constraint",
     "ConstraintKind",
+    "Definition",
+    "DefinitionKind",
     "Direction",
     "Drawing",
     "EdgeElement",

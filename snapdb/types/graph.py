@@ -45,6 +45,15 @@ class Column:
     """The value, as text, for rows that were inserted without a value and for rows older than the column."""
     constraints: tuple[Constraint, ...] = ()
     """The constraints of the table that are stored with this column, which is the first one that they name."""
+    generated: str | None = None
+    """The expression of a GENERATED column over the other columns of its row. It is evaluated when rows are written."""
+    default_expression: str | None = None
+    """The expression of a DEFAULT that is not a constant, such as now(). It is evaluated when rows are written."""
+
+    @property
+    def default_text(self) -> str | None:
+        """The default as lists of columns show it, or how the column is generated."""
+        return f"GENERATED AS ({self.generated})" if self.generated else self.default_expression or self.default
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,7 +240,7 @@ def test_statements_are_listed_and_a_misspelt_one_is_suggested(room: Room) -> No
     assert all(re.search(rf"^  {name}  +\w", listed, re.MULTILINE) for name in ("ALTER TASK", "COMMIT", "SELECT"))
     assert listed.endswith("\\h STATEMENT shows a statement's syntax and clauses, and an example.\n")
     run_command(room.session, "\\h create")
-    assert len(re.findall(r"^  CREATE ", room.said(), re.MULTILINE)) == 7
+    assert len(re.findall(r"^  CREATE ", room.said(), re.MULTILINE)) == 12
     run_command(room.session, "\\h craete snapshot")
     assert room.said() == '\\h: no statement begins with "craete snapshot"; did you mean CREATE SNAPSHOT?\n'
 

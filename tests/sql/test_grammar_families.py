@@ -341,7 +341,7 @@ def test_the_mistakes_of_a_task_show_at_their_place(body: str, place: str, messa
         ("ALTER SNAPSHOT s", "SNAPSHOT", "write CREATE OR REPLACE SNAPSHOT"),
         ("ALTER VIEW v", "VIEW", "expected TABLE, TASK or PROPERTY GRAPH after ALTER, found VIEW"),
         ("REFRESH", "", "expected SNAPSHOT or CACHE"),
-        ("EXECUTE", "", "expected TASK"),
+        ("EXECUTE", "", "expected a name"),
         ("COPY SNAPSHOT q3 FROM 'x'", "FROM", "expected TO"),
         (f"COPY ({SAMPLE} NEGATIVES x) TO 'y'", "x", "expected a number"),
         ("COPY (EXPLAIN SELECT 1) TO 'y'", "EXPLAIN", "expected a query or a statement"),

@@ -35,12 +35,14 @@ from tests.support.inside.sql import (
     CopySnapshotTo,
     CopyTo,
     CreateCache,
+    CreateDefinition,
     CreateGraph,
     CreateSampler,
     CreateSnapshot,
     CreateTable,
     CreateTag,
     CreateTask,
+    Deallocate,
     Delete,
     Describe,
     DiffGraph,
@@ -48,11 +50,13 @@ from tests.support.inside.sql import (
     DiffTable,
     Drop,
     DropRetention,
+    Execute,
     ExecuteTask,
     ExpireSnapshots,
     Explain,
     Insert,
     Merge,
+    Prepare,
     Publish,
     Query,
     RefreshCache,
@@ -110,6 +114,10 @@ ROWS: dict[type[Statement], Row] = {
     ),
     Truncate: Row("TRUNCATE", "tables#truncate", "TRUNCATE TABLE made"),
     AlterTable: Row("ALTER TABLE", "tables#alter-table", "ALTER TABLE made ADD COLUMN b INTEGER"),
+    CreateDefinition: Row("CREATE VIEW, MACRO, …", "definitions#create-view", "CREATE VIEW few AS SELECT 1 AS a"),
+    Prepare: Row("PREPARE", "prepared#prepare-execute-deallocate", "PREPARE one AS SELECT $1 AS a"),
+    Execute: Row("EXECUTE", "prepared#prepare-execute-deallocate", "EXECUTE one (1)"),
+    Deallocate: Row("DEALLOCATE", "prepared#prepare-execute-deallocate", "DEALLOCATE one"),
     CopyTo: Row("COPY … TO", "exports#copy", "COPY made TO 'made.parquet'", command="`--format`, `-o`"),
     CopyDatabase: Row("COPY FROM DATABASE", "exports#copy", "COPY FROM DATABASE 'old.sqlite'"),
     CopyFrom: Row("COPY … FROM", "exports#copy", "COPY made FROM 'made.parquet' (FORMAT parquet)"),
@@ -179,8 +187,11 @@ VERBS: dict[str, Row] = {
     "walks.slt": Row("WALK FROM", "samples#walk", f"WALK FROM june {WALK}", python="`db.stream(sql)`")
 }
 """Verbs of statements that share a class with another one, by the file of records that tests them."""
-CLAUSES = {"graph-table#graph-table"}
-"""The sections of pages about parts of statements."""
+CLAUSES = {
+    "graph-table#graph-table",
+    *(f"definitions#create-{kind}" for kind in ("macro", "type", "sequence", "schema")),
+}
+"""The sections of pages about parts of statements, and statements that share a class with another one."""
 
 
 @pytest.fixture

@@ -31,7 +31,18 @@ def test_every_rule_that_a_synopsis_names_is_defined_there(topic: Topic) -> None
     text = grammar(topic.grammar).synopsis(topic.rules)
     defined = set(re.findall(r"^where (\w+) is", text, re.MULTILINE))
     used = set(re.findall(r"\b[a-z_]+\b", re.sub(r"'\w+'|where \w+ is( one of)?:", "", text)))
-    assert used - defined <= {"name", "n", "expression", "condition", "query", "statement", "sources", "column", "type"}
+    assert used - defined <= {
+        "name",
+        "n",
+        "expression",
+        "condition",
+        "query",
+        "statement",
+        "sources",
+        "column",
+        "type",
+        "constraint",
+    }
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ NAMES = [
 WORDS: Mapping[str, Sequence[str]] = {
     "AMONG": ["IN"],
     "FROM_DATABASE": ["FROM DATABASE"],
+    "CONSTRAINT": ["PRIMARY KEY (cid)", "CONSTRAINT c CHECK (qty > 0)", "UNIQUE (a, b)", "CHECK (", "UNIQUE"],
     "NAME": [*NAMES, '"customer"', '"Odd; name"', '"a""b"', "名前"],
     "STRING": [
         "'june'",

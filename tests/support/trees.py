@@ -15,6 +15,7 @@ from snapdb.errors import Span
 from snapdb.types import FORMS
 from tests.support.inside.sql import (
     AddColumn,
+    AddConstraint,
     AlterTable,
     AlterTask,
     Audit,
@@ -30,12 +31,14 @@ from tests.support.inside.sql import (
     CopySnapshotTo,
     CopyTo,
     CreateCache,
+    CreateDefinition,
     CreateGraph,
     CreateSampler,
     CreateSnapshot,
     CreateTable,
     CreateTag,
     CreateTask,
+    Deallocate,
     Delete,
     Describe,
     DiffGraph,
@@ -43,9 +46,12 @@ from tests.support.inside.sql import (
     DiffTable,
     Drop,
     DropColumn,
+    DropConstraint,
     DropRetention,
     EdgeClause,
     EventTime,
+    Execute,
+    ExecuteArgument,
     ExecuteTask,
     ExpireSnapshots,
     Explain,
@@ -61,6 +67,7 @@ from tests.support.inside.sql import (
     Name,
     NegativesClause,
     OnConflict,
+    Prepare,
     PropertiesClause,
     Publish,
     Query,
@@ -74,6 +81,7 @@ from tests.support.inside.sql import (
     SampleUsing,
     Schedule,
     SeedsClause,
+    SetNullable,
     SetRetention,
     Show,
     Spanned,
@@ -220,8 +228,37 @@ bounds = _bound()
 """The bounds of AT and DIFF."""
 
 create_table = st.one_of(
-    _tree(CreateTable, name=names, definition=_island(COLUMNS), query=st.none(), message=messages),
-    _tree(CreateTable, name=names, definition=st.none(), query=_island(QUERIES), message=messages),
+    _tree(CreateTable, name=names, definition=_island(COLUMNS), columns=st.just(()), query=st.none(), message=messages),
+    _tree(CreateTable, name=names, definition=st.none(), columns=any_columns, query=_island(QUERIES), message=messages),
+)
+_defined = {
+    "view": _island(QUERIES),
+    "macro": _island(["(a) AS a + 1", "(a, b := 2) AS TABLE SELECT a, b", "() AS 1, (a) AS a"]),
+    "type": _island(["ENUM ('a', 'b')", "STRUCT (a INTEGER)", "DECIMAL(9, 2)"]),
+    "sequence": _maybe(_island(["START 5", "START WITH 5 INCREMENT BY -2 MAXVALUE 9 CYCLE"])),
+}
+create_definition = st.one_of(
+    *(
+        _tree(
+            CreateDefinition,
+            kind=st.just(kind),
+            name=names,
+            columns=any_columns if kind == "view" else st.just(()),
+            body=body,
+            message=messages,
+        )
+        for kind, body in _defined.items()
+    ),
+    _tree(
+        CreateDefinition,
+        kind=st.just("schema"),
+        name=names,
+        columns=st.just(()),
+        body=st.none(),
+        or_replace=st.just(False),
+        temporary=st.just(False),
+        message=messages,
+    ),
 )
 assigned = _some(st.tuples(names, _island(EXPRESSIONS)))
 conflicts = st.one_of(
@@ -307,6 +344,9 @@ changes = st.one_of(
     _tree(AddColumn, definition=_island(COLUMN)),
     _tree(DropColumn, column=names),
     _tree(RenameColumn, column=names, new=names),
+    _tree(AddConstraint, definition=_island(["PRIMARY KEY (a)", "CONSTRAINT c CHECK (a > 0)", "UNIQUE (a, b)"])),
+    _tree(DropConstraint, name=names),
+    _tree(SetNullable, column=names),
 )
 alter_table = _tree(AlterTable, table=names, action=changes, message=messages)
 
@@ -667,6 +707,8 @@ alter_task = st.one_of(
     _tree(AlterTask, name=names, action=st.just("SET"), options=_some(task_options, 1, 1)),
 )
 
+arguments = _tree(ExecuteArgument, name=_maybe(names), value=_island(EXPRESSIONS))
+
 query = _island(QUERIES).map(lambda island: Query("", NOWHERE, island))
 _BARE: list[type[Statement]] = [Begin, CheckDatabase, Rollback]
 STATEMENTS: dict[type[Statement], st.SearchStrategy[Any]] = {
@@ -687,8 +729,11 @@ STATEMENTS: dict[type[Statement], st.SearchStrategy[Any]] = {
     CreateSnapshot: create_snapshot,
     CreateTable: create_table,
     CreateTag: create_tag,
+    CreateDefinition: create_definition,
     CreateTask: create_task,
+    Deallocate: _tree(Deallocate, name=_maybe(names)),
     Delete: delete,
+    Execute: _tree(Execute, name=names, arguments=_some(arguments, 0)),
     Describe: describe,
     DiffGraph: diff_graph,
     DiffSnapshot: diff_snapshot,
@@ -713,5 +758,11 @@ STATEMENTS: dict[type[Statement], st.SearchStrategy[Any]] = {
     Vacuum: vacuum,
 }
 """Class → a strategy for its statements. EXPLAIN can contain any of them."""
+STATEMENTS[Prepare] = _tree(
+    Prepare,
+    name=names,
+    types=_maybe(_island(["INTEGER, VARCHAR"])),
+    statement=st.one_of([each for kind, each in STATEMENTS.items() if kind not in (Deallocate, Execute)]),
+)
 STATEMENTS[Explain] = _tree(Explain, statement=st.one_of(list(STATEMENTS.values())))
 statements = st.one_of(list(STATEMENTS.values()))

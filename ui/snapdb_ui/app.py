@@ -160,7 +160,14 @@ class Pages:
 
         def known(db: Database) -> list[str]:
             names = db.names()
-            kinds = (names["tables"], names["columns"], names["graphs"], names["snapshots"], names["samplers"])
+            kinds = (
+                names["tables"],
+                names["views"],
+                names["columns"],
+                names["graphs"],
+                names["snapshots"],
+                names["samplers"],
+            )
             return sorted({name for kind in kinds for name in kind})
 
         return await self._json(request, known)

@@ -155,6 +155,7 @@ def _tables(before: Sequence[Token], scope: _Scope) -> list[CandidateGroup]:
     offered = [
         _names("query", ctes),
         _names("table", known.tables),
+        _names("view", known.views),
         _names("snapshot", known.snapshots),
         _names("system tables", facts),
         CandidateGroup("algorithm", [f"{each.name}(" for each in ALGORITHMS], "word", eager=False),
@@ -275,16 +276,22 @@ def _task_values(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
     return [CandidateGroup("", _TASK_OPTIONS.get(spot.before[-2].identifier.lower(), ()), "text")]
 
 
-_RELATIONS = _kinds(tables="table", snapshots="snapshot")
+_RELATIONS = _kinds(tables="table", views="view", snapshots="snapshot")
 _TABLES = _kinds(tables="table")
 _GRAPHS = _kinds(graphs="graph")
+_ELEMENTS = _kinds(tables="table", views="view")
 _ANYTHING = _kinds(
-    tables="table", graphs="graph", snapshots="snapshot", samplers="sampler", caches="cache", tasks="task"
+    tables="table", views="view", graphs="graph", snapshots="snapshot", samplers="sampler", caches="cache", tasks="task"
 )
 _GUARD = r"( IF EXISTS)?"
 _LISTED = r"( .*COMMA)?$"
 _PLACES: tuple[tuple[str, _Names], ...] = (
-    (r"^CREATE( OR REPLACE)?( PROPERTY)? (TABLE|GRAPH|SNAPSHOT|SAMPLER|CACHE|TASK|TAG)( IF NOT EXISTS)?$", _kinds()),
+    (
+        r"^CREATE( OR REPLACE)?( TEMP| TEMPORARY| PROPERTY)? (TABLE|VIEW|MACRO|FUNCTION|TYPE|SEQUENCE|SCHEMA|GRAPH|"
+        r"SNAPSHOT|SAMPLER|CACHE|TASK|TAG)( IF NOT EXISTS)?$",
+        _kinds(),
+    ),
+    (r"(DROP|DESCRIBE|DESC) VIEW" + _GUARD + "$", _kinds(views="view")),
     (r"SEEDS \(\) AS$", _vertex_types),
     (r"((FANOUT|ALONG) LPAR( .*COMMA)?|SEEDS EDGES)$", _edge_types),
     (r"ELEMENTS LPAR" + _LISTED, _kinds(types="element")),
@@ -305,7 +312,7 @@ _PLACES: tuple[tuple[str, _Names], ...] = (
     (r"(INSERT INTO|COPY) NAME LPAR|SET" + _LISTED, _columns_of_table),
     (r"(DROP|RENAME)( COLUMN)?" + _GUARD + "$", _columns_of_table),
     (r"(INTO|UPDATE|DELETE FROM|TABLE" + _GUARD + "|VACUUM)$", _TABLES),
-    (r"(VERTEX|NODE|EDGE|RELATIONSHIP) TABLES LPAR( [^L]*COMMA)?$", _TABLES),
+    (r"(VERTEX|NODE|EDGE|RELATIONSHIP) TABLES LPAR( [^L]*COMMA)?$", _ELEMENTS),
     (r"(REFERENCES|SOURCE|DESTINATION)$", _vertices_defined),
     (r"FROM NAME (KEY|EVENT TIME|KEY \(\) EVENT TIME) LPAR|REFERENCES NAME LPAR", _columns_of_history),
     (r"FROM$", _TABLES),

@@ -132,7 +132,7 @@ def _argument(command: _Command, text: str) -> str:
     return text if command.takes in ("statement", "query") else text.rstrip(";").rstrip()
 
 
-_KINDS = ("tables", "graphs", "snapshots", "samplers", "caches", "tasks")
+_KINDS = ("tables", "views", "graphs", "snapshots", "samplers", "caches", "tasks")
 
 
 def _describe(session: ReplSession, argument: str) -> None:
@@ -463,6 +463,8 @@ COMMANDS = (
     _Command(("\\dc", ".caches"), "[PATTERN]", "list caches", _show("CACHES"), ("caches",)),
     _Command(("\\dk", ".tasks"), "[PATTERN]", "list tasks", _show("TASKS"), ("tasks",)),
     _Command(("\\dv", ".versions"), "[TABLE]", "list all versions, or those of a table", _versions, ("tables",)),
+    _Command((".views",), "[PATTERN]", "list views", _show("VIEWS"), ("views",)),
+    _Command((".macros",), "[PATTERN]", "list macros", _show("MACROS")),
     _Command((".tags",), "[PATTERN]", "list tags", _show("TAGS"), ("tags",)),
     _Command(("\\df", ".functions"), "[PATTERN]", "list the functions for queries", _functions, ("functions",)),
     _Command(

@@ -70,7 +70,7 @@ class CandidateGroup(NamedTuple):
     """Whether the candidates are offered before anything is typed."""
 
 
-_LISTS = ("tables", "graphs", "snapshots", "samplers", "caches", "tasks", "tags", "functions", "types")
+_LISTS = ("tables", "views", "graphs", "snapshots", "samplers", "caches", "tasks", "tags", "functions", "types")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,7 @@ class DatabaseNames:
     """Names by kind, in their original case."""
 
     tables: tuple[str, ...] = ()
+    views: tuple[str, ...] = ()
     graphs: tuple[str, ...] = ()
     snapshots: tuple[str, ...] = ()
     samplers: tuple[str, ...] = ()

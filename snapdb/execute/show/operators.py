@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from snapdb.catalog.state import moment
 from snapdb.catalog.system_tables import (
+    DEFINED,
+    SHOWN_DEFINITIONS,
     SHOWN_RUNS,
     SHOWN_TASKS,
     TaskStatus,
@@ -27,19 +29,21 @@ from snapdb.execute.tasks.operators import describe_leader
 from snapdb.graph.layout import raise_if_snapshot_replaced
 from snapdb.plan.caches import room_words, spill_words
 from snapdb.plan.samples.bind import BATCH, EPOCHS, LAYOUT, ORDER, REPEATABLE, statement_of
-from snapdb.plan.show import KINDS, DescribePlan, DropPlan, ShowPlan
+from snapdb.plan.show import KINDS, Dependant, DescribePlan, DropPlan, ShowPlan, kind_of
 from snapdb.plan.times import spelled
 from snapdb.schedule import firings
 from snapdb.sql.lexer import scan
 from snapdb.sql.sample_clauses import print_refresh_clause
-from snapdb.sql_engine import text_literal
+from snapdb.sql_engine import temporary_name, text_literal
 from snapdb.storage.catalog_db.connection import delete_unless_held
 from snapdb.storage.catalog_db.task_rows import TaskRows
 from snapdb.storage.manifests import read_manifest
 from snapdb.storage.tables.commit import Change, DropNames, DropTable, drop_names
+from snapdb.storage.tables.definitions import Undefine
 from snapdb.types import (
     Cache,
     CacheStats,
+    Definition,
     EdgeElement,
     FeatureSpec,
     Properties,
@@ -69,6 +73,7 @@ class _List(NamedTuple):
 
 _LISTS: Mapping[str, _List] = {
     "TABLES": _List("tables"),
+    **{f"{kind}S": _List("definitions", of="kind", columns=SHOWN_DEFINITIONS) for kind in DEFINED},
     "COLUMNS": _List("columns", of="table"),
     "GRAPHS": _List("graphs"),
     "SNAPSHOTS": _List("snapshots", of="graph"),
@@ -90,8 +95,8 @@ def show(plan: ShowPlan, context: ExecutionContext) -> Rows:
         list_.facts, replace(context.catalog, tables=tables), context.store.catalog_db, context.bind_context.due
     )
     kept = [_like(name, plan.like) for name in rows.column(list_.named).to_pylist()]
-    if list_.of is not None and plan.of is not None:
-        of = plan.of.lower()
+    of = plan.what[:-1].lower() if plan.what[:-1] in DEFINED else (plan.of or "").lower()
+    if list_.of is not None and of:
         owners = rows.column(list_.of).to_pylist()
         kept = [keep and (owner or "").lower() == of for keep, owner in zip(kept, owners, strict=True)]
     shown = rows if list_.columns is None else rows.select(list_.columns)
@@ -137,7 +142,7 @@ def describe(plan: DescribePlan, context: ExecutionContext) -> Rows:
 
 def _table(table: Table) -> pa.RecordBatch:
     fields = [("column", _TEXT), ("type", _TEXT), ("nullable", pa.bool_()), ("default", _TEXT)]
-    rows: list[tuple[object, ...]] = [(c.name, c.type, c.nullable, c.default) for c in table.columns]
+    rows: list[tuple[object, ...]] = [(c.name, c.type, c.nullable, c.default_text) for c in table.columns]
     if table.constraints:
         fields.append(("constraints", _TEXT))
         texts = [[table.definition_of(k) for k in table.constraints if c.field in k.fields] for c in table.columns]
@@ -438,8 +443,8 @@ def drop(plan: DropPlan, context: ExecutionContext) -> Rows:
     """Run DROP: remove an object and its dependent objects. Dropping a table creates a new version."""
     yield from ()
     match plan.target:
-        case Table() as table:
-            return _drop_table(context, table, plan)
+        case Table() | Definition() as table:
+            return _drop_versioned(context, table, plan)
         case PropertyGraph() | Snapshot() | Sampler() | Cache() as target:
             return _drop_names(context, target, plan)
         case Task() as task:
@@ -448,11 +453,23 @@ def drop(plan: DropPlan, context: ExecutionContext) -> Rows:
             return _drop_tag(context, tag)
 
 
-def _drop_table(context: ExecutionContext, table: Table, plan: DropPlan) -> Outcome:
+def _drop_versioned(context: ExecutionContext, target: Table | Definition, plan: DropPlan) -> Outcome:
+    """Drop a table or definition, which earlier versions still contain."""
+    did = f"{kind_of(target)} {target.name} dropped{_with(plan)}"
+    if isinstance(target, Definition) and target.temporary:
+        if target.kind == "table":
+            with context.store.sql_engine.session() as session:
+                session.rows(f"DROP TABLE {temporary_name(target.name)}")
+        del context.objects.definitions[target.key]
+        return Outcome(did)
     names = _names(plan.dependants)
-    drop = DropTable(table.id, plan.base)
-    changes: list[Change] = [names, drop] if plan.dependants else [drop]
-    outcome = context.publish(changes, None, f"table {table.name} dropped{_with(plan)}", 0)
+    changes: list[Change] = [names] if any(names) else []
+    for each in (*plan.dependants, target, plan.rows):
+        if isinstance(each, Table):
+            changes.append(DropTable(each.id, plan.base))
+        elif isinstance(each, Definition):
+            changes.append(Undefine(each))
+    outcome = context.publish(changes, None, did, 0)
     _remove(context, names)
     return outcome
 
@@ -481,7 +498,7 @@ def _drop_tag(context: ExecutionContext, tag: Tag) -> Outcome:
     return Outcome(f"tag {tag.name} dropped; version {tag.version} is kept")
 
 
-def _names(things: Sequence[PropertyGraph | Snapshot | Sampler | Cache]) -> DropNames:
+def _names(things: Sequence[Dependant]) -> DropNames:
     graphs = tuple(thing.name for thing in things if isinstance(thing, PropertyGraph))
     snapshots = tuple(thing for thing in things if isinstance(thing, Snapshot))
     samplers = tuple(thing for thing in things if isinstance(thing, Sampler))
@@ -490,7 +507,7 @@ def _names(things: Sequence[PropertyGraph | Snapshot | Sampler | Cache]) -> Drop
 
 def _with(plan: DropPlan) -> str:
     """Return the dependent objects that are also dropped, for a message."""
-    named = [f"{KINDS[type(d)]} {d.name}" for d in plan.dependants]
+    named = [f"{kind_of(d)} {d.name}" for d in plan.dependants]
     return f", with {', '.join(named)}" if named else ""
 
 

@@ -19,7 +19,8 @@ from snapdb.execute.tables.returned_rows import rows_of_files
 from snapdb.plan.constraints import checked_constraints, checked_references
 from snapdb.sql_engine import ROW_ID, SqlSession, deleted_rows, is_plain, parquet_files, quote, table_rows, text_literal
 from snapdb.storage.tables.commit import Unchanged
-from snapdb.types import Constraint, Segment, Table
+from snapdb.types import Column, Constraint, Segment, Table
+from snapdb.types.text import counted
 
 _ID = quote(ROW_ID)
 _ORDERED = re.compile(r"U?(TINY|SMALL|BIG)?INT(EGER)?$|VARCHAR$|DATE$|TIMESTAMP$|DECIMAL\(|UUID$|DOUBLE$")
@@ -61,6 +62,35 @@ def check_constraints(
         check = _Check(context, session, table, rows_of_files(context, table, files) if files else None, removed)
         needed = list(check.required_of_rows(checks)) if files else []
         return [*needed, *check.required_of_keys(children)]
+
+
+def check_existing(
+    context: ExecutionContext, table: Table, added: Constraint | None, required: Sequence[Column]
+) -> list[Unchanged]:
+    """Check the rows of a table before it gets a constraint or a column becomes NOT NULL.
+
+    Returns:
+        The requirements under which the commit may do so.
+
+    Raises:
+        DataError: A row violates the constraint.
+    """
+    if added is None and not required:
+        return []
+    rows = context.bind_context.rows(table)
+    with context.store.sql_engine.session() as session, context.watching(session, f"checking {table.name}"):
+        for column in required:
+            ((nulls,),) = session.rows(f"SELECT count(*) - count({quote(column.name)}) FROM ({rows})")
+            if nulls:
+                raise DataError(
+                    f'column "{column.name}" of {table.name} has NULL in {counted(nulls, "row")}; UPDATE or DELETE '
+                    "them first",
+                    code="not-null-broken",
+                )
+        # The rows are checked as if they were new rows of an empty table.
+        check = _Check(context, session, replace(table, segments=(), deletes=(), rows=0), rows, None)
+        needed = [] if added is None else list(check.required_of_rows([added]))
+    return [each for each in needed if each.table_id != table.id]
 
 
 def _read_by(table: Table, constraint: Constraint) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from snapdb.execute.tables.constraints import check_constraints
 from snapdb.execute.tables.returned_rows import discard, returned
 from snapdb.execute.tables.row_warnings import warn_of_rows
 from snapdb.plan.merges import ACTION
-from snapdb.plan.tables import MergePlan
+from snapdb.plan.tables.plans import MergePlan
 from snapdb.sql_engine import ROW_ID, SqlSession, parquet_files, quote, quote_all
 from snapdb.storage.tables.commit import Append, Change, Unchanged
 from snapdb.storage.tables.segments import write_query, write_segment

@@ -1,17 +1,18 @@
 """The operators of CREATE TABLE, INSERT, COPY FROM, DELETE, UPDATE and ALTER TABLE."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from snapdb.errors import InputError, QueryError, SnapdbError, Span
 from snapdb.execute.results import Outcome, Rows
 from snapdb.execute.session import ExecutionContext
 from snapdb.execute.tables.conflicts import Resolved, resolve_conflicts
-from snapdb.execute.tables.constraints import check_constraints
+from snapdb.execute.tables.constraints import check_constraints, check_existing
 from snapdb.execute.tables.returned_rows import discard, returned, rows_of_files, rows_to_remove
 from snapdb.execute.tables.row_warnings import warn_of_rows
 from snapdb.execute.tables.splitting import split_rows
 from snapdb.plan.queries import BoundQuery
-from snapdb.plan.tables import AlterPlan, CreateTablePlan, DeletePlan, InsertPlan, UpdatePlan
+from snapdb.plan.tables.plans import AlterPlan, CreateTablePlan, DeletePlan, InsertPlan, UpdatePlan
 from snapdb.sql_engine import ROW_ID, quote
 from snapdb.storage.tables.commit import AddTable, AlterColumns, Append, Change, Loaded, Unchanged
 from snapdb.storage.tables.segments import copy_segment, write_query, write_segment
@@ -194,4 +195,6 @@ def update(plan: UpdatePlan, context: ExecutionContext) -> Rows:
 def alter_table(plan: AlterPlan, context: ExecutionContext) -> Rows:
     """Run ALTER TABLE: publish the new columns. Existing files are read through these columns, not rewritten."""
     yield from ()
-    return context.publish([AlterColumns(plan.table.id, plan.columns, plan.base)], plan.message, plan.did, 0)
+    required = check_existing(context, replace(plan.table, columns=plan.columns), plan.added, plan.required)
+    changes: list[Change] = [*required, AlterColumns(plan.table.id, plan.columns, plan.base)]
+    return context.publish(changes, plan.message, plan.did, 0)

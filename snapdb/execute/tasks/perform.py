@@ -8,13 +8,13 @@ therefore records exactly which statements are done, and the next attempt contin
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
 
-from snapdb.catalog import load
+from snapdb.catalog import Catalog, load
 from snapdb.errors import CommitConflict, LockedError, QueryError, SnapdbError, report
 from snapdb.execute.maintenance import apply_retentions
 from snapdb.execute.session import DatabaseSession
@@ -22,6 +22,7 @@ from snapdb.execute.tasks.runs import Ended, EndState, RunProgress, Stop, Watch,
 from snapdb.plan.variables import no_variables
 from snapdb.schedule import stamp
 from snapdb.sql import parse
+from snapdb.sql.lexer import scan
 from snapdb.sql.syntax import Statement
 from snapdb.sql.task_bodies import changed_graphs, rendered, with_counts
 from snapdb.sql.versions import Rollback
@@ -31,7 +32,7 @@ from snapdb.storage.catalog_db.task_rows import RunLock, RunMark, RunRows
 from snapdb.storage.disk import Disk, MeteredDisk, hash_file, is_hidden_beside
 from snapdb.storage.manifests import MANIFEST
 from snapdb.storage.tables.commit import now as clock
-from snapdb.types import PropertyGraph, RunExport, Task, TaskRun
+from snapdb.types import RunExport, Task, TaskRun
 from snapdb.types.text import counted
 
 _PATIENCE = 10.0
@@ -358,13 +359,13 @@ def _holds(session: DatabaseSession, query: str) -> bool:
     return table.column(0)[0].as_py() is True
 
 
-def _changed_rows(connection: sqlite3.Connection, graph: PropertyGraph, task: int) -> int:
-    """Return the number of rows added to and removed from a graph's tables since the task's last success started.
+def _changed_rows(connection: sqlite3.Connection, tables: Sequence[str], task: int) -> int:
+    """Return the number of rows added to and removed from tables since the task's last success started.
 
     Changes by runs of the task itself do not count.
     """
     last = RunRows(connection).last_ok(task)
-    given = (json.dumps([name.lower() for name in graph.tables]), 0 if last is None else last.version, task)
+    given = (json.dumps(tables), 0 if last is None else last.version, task)
     (changed,) = connection.execute(_CHANGED, given).fetchone()
     (replaced,) = connection.execute(_REPLACED, given).fetchone()
     (held,) = connection.execute(_HELD, (replaced,)).fetchone() if replaced != "[]" else (0,)
@@ -376,6 +377,20 @@ def _counts(catalog_db: CatalogDb, task: Task) -> Mapping[str, int]:
     if not names:
         return {}
     catalog = load(catalog_db)
-    graphs = {name: catalog.graph(name) for name in names}
+    tables = {name: _tables_behind(catalog, catalog.graph(name).tables) for name in names}
     with catalog_db.reading() as connection:
-        return {name: _changed_rows(connection, graph, task.id) for name, graph in graphs.items()}
+        return {name: _changed_rows(connection, read, task.id) for name, read in tables.items()}
+
+
+def _tables_behind(catalog: Catalog, names: Iterable[str]) -> list[str]:
+    """Return the case-folded names of tables, and instead of views those of the tables that they read."""
+    tables, views, waiting = dict[str, None](), set[str](), [name.lower() for name in names]
+    while waiting:
+        name = waiting.pop()
+        if (view := catalog.view(name)) is None:
+            tables[name] = None
+        elif name not in views:
+            views.add(name)
+            words = {token.identifier.lower() for token in scan(view.body) if token.kind in ("word", "quoted")}
+            waiting += sorted(word for word in words - {name} if word in catalog.tables or catalog.view(word))
+    return list(tables)

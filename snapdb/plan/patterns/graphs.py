@@ -170,7 +170,8 @@ def open_graph(context: BindContext, table: GraphTable) -> PatternGraph:
             error.span = table.at.span
             raise
     else:
-        tables = {e.table.lower(): find_named(catalog.table, Name(e.table, name.span)) for e in graph.elements}
+        # The rows of a view are those that the last snapshot of the graph stored.
+        tables = {e.table.lower(): catalog.tables[e.table.lower()] for e in graph.elements}
     return _opened(name.text, graph, schema, _graph_views(context, graph, tables), tables, None)
 
 

@@ -116,9 +116,11 @@ def encode_columns(columns: Sequence[Column]) -> str:
 
 
 def _entry(column: Column) -> list[object]:
-    """Return a column as JSON. Only columns with constraints have a sixth value, which versions before them reject."""
+    """Return a column as JSON. Only columns with constraints or expressions have more than five values."""
     entry: list[object] = [column.name, column.type, column.nullable, column.field, column.default]
     constraints = [[c.kind, c.name, c.fields, c.expression, c.table, c.keys, c.enforced] for c in column.constraints]
+    if column.generated is not None or column.default_expression is not None:
+        return [*entry, constraints, column.generated, column.default_expression]
     return [*entry, constraints] if constraints else entry
 
 
@@ -137,13 +139,20 @@ def decode_columns(text: str) -> tuple[Column, ...]:
 
 
 def _column(
-    name: str, type_: str, nullable: bool, field: int, default: str | None, constraints: Sequence[Sequence[Any]] = ()
+    name: str,
+    type_: str,
+    nullable: bool,
+    field: int,
+    default: str | None,
+    constraints: Sequence[Sequence[Any]] = (),
+    generated: str | None = None,
+    default_expression: str | None = None,
 ) -> Column:
     decoded = tuple(
         Constraint(kind, of, tuple(fields), expression, table, tuple(keys), enforced)
         for kind, of, fields, expression, table, keys, enforced in constraints
     )
-    return Column(name, type_, nullable, field, default, decoded)
+    return Column(name, type_, nullable, field, default, decoded, generated, default_expression)
 
 
 def _is_type(text: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 from snapdb.storage.catalog_db.codec import MISREAD, VERSION_LOG, link
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import CATALOG
+from snapdb.storage.tables.definitions import has_definitions
 
 _ProblemKind = Literal["damaged", "missing", "chain", "catalog", "orphan"]
 
@@ -41,6 +42,8 @@ _TABLES = {
     "loaded": "table_id, path",
 }
 """Catalog table → the order in which its rows are sorted."""
+_DEFINED = {"definitions": "id", "sequences": "id"}
+"""The same for the tables that are created with the first definition."""
 
 
 class Problem(NamedTuple):
@@ -89,7 +92,8 @@ def read_contents(catalog_db: CatalogDb) -> Contents:
     rows: dict[str, list[sqlite3.Row]] = {}
     problems: list[Problem] = []
     with catalog_db.reading() as connection:
-        for table, order in _TABLES.items():
+        tables = _TABLES | (_DEFINED if has_definitions(connection) else {})
+        for table, order in tables.items():
             try:
                 rows[table] = connection.execute(f"SELECT * FROM {table} ORDER BY {order}").fetchall()
             except sqlite3.DatabaseError as error:
@@ -217,6 +221,8 @@ class _ReplayedCatalog:
     """The events (version, table, 'create' | 'alter' | 'drop')."""
     loaded: dict[tuple[int, str], tuple[int, int, int]] = field(default_factory=dict)
     """(table, path) → (bytes, modified, version) of loaded files."""
+    definitions: dict[int, list[Any]] = field(default_factory=dict)
+    """Definition id → [kind, name, created, dropped, definition]."""
 
     def commit(self, version: int, change: dict[str, Any]) -> None:
         """Apply one change of a version."""
@@ -242,8 +248,21 @@ class _ReplayedCatalog:
             case "loaded":
                 for path, bytes_, modified in change["files"]:
                     self.loaded[change["table"], path] = (bytes_, modified, version)
+            case "define" | "undefine":
+                self._define(version, change)
             case other:
                 raise ValueError(f"a change of a kind unknown to this snapdb: {other!r}")
+
+    def _define(self, version: int, change: dict[str, Any]) -> None:
+        """Record a new definition, which may replace one with its name, or the end of a definition."""
+        if change["change"] == "undefine":
+            self.definitions[change["id"]][3] = version
+            return
+        kind, name = change["kind"], change["name"]
+        for before in self.definitions.values():
+            if before[3] is None and before[0] == kind and before[1].lower() == name.lower():
+                before[3] = version
+        self.definitions[change["id"]] = [kind, name, version, None, change["definition"]]
 
     def replace(self, change: dict[str, Any]) -> None:
         """Apply one upkeep change, in which one file replaces several."""
@@ -303,7 +322,7 @@ def check_catalog(contents: Contents) -> Iterator[Problem]:
     except MISREAD as error:
         yield in_catalog(f"the commit records of its versions contradict each other: {error}")._replace(kind="chain")
     else:
-        for look in (_tables, _shapes, _files, _sums, _loaded):
+        for look in (_tables, _shapes, _files, _sums, _loaded, _definitions):
             yield from map(in_catalog, look(contents, expected))
 
 
@@ -370,6 +389,13 @@ def _loaded(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
     """Report contradictions about loaded files."""
     actual = {(r["table_id"], r["path"]): (r["bytes"], r["modified"], r["version"]) for r in contents["loaded"]}
     yield from _differences("what (table, file) was loaded:", actual, expected.loaded)
+
+
+def _definitions(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
+    """Report contradictions about views and other definitions."""
+    rows = contents.rows.get("definitions", [])
+    actual = {r["id"]: [r["kind"], r["name"], r["created"], r["dropped"], _json(r["definition"])] for r in rows}
+    yield from _differences("definition", actual, expected.definitions)
 
 
 def _differences(what: str, actual: Mapping[Any, Any], expected: Mapping[Any, Any]) -> Iterator[str]:

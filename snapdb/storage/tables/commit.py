@@ -4,21 +4,17 @@ import getpass
 import json
 import os
 import sqlite3
-import stat
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from snapdb.errors import BindError, CommitConflict, InputError, moved
-from snapdb.remote.files import is_file_url, object_facts
+from snapdb.errors import BindError, CommitConflict, moved
 from snapdb.storage.catalog_db.codec import decode, decode_columns, encode, encode_columns, facts_text, link
 from snapdb.storage.catalog_db.connection import CatalogDb, add_pending_deletes
+from snapdb.storage.tables.definitions import Define, Undefine, define, has_definitions, undefine
+from snapdb.storage.tables.loaded_files import LoadedFile
 from snapdb.types import Cache, Column, PropertyGraph, Sampler, Segment, Snapshot
-
-_MAGIC = b"PAR1"
-"""The first and last bytes of a Parquet file."""
 
 
 class AddTable(NamedTuple):
@@ -37,6 +33,8 @@ class AddTable(NamedTuple):
     """The id of the replaced table. There is a conflict if that table was changed since `base`."""
     base: int = 0
     """The version at which the replaced table was read."""
+    of_view: bool = False
+    """Whether it contains the rows of the view with its name, for graphs."""
 
 
 class Append(NamedTuple):
@@ -116,17 +114,6 @@ class AssignIds(NamedTuple):
     """The map's last, small files, which are merged into the new file."""
 
 
-class LoadedFile(NamedTuple):
-    """The state of a user's file when its rows were loaded into a table."""
-
-    path: str
-    """The absolute path, with links resolved."""
-    bytes: int
-    """The size of the file."""
-    modified: int
-    """The last modification time reported by the file system, in nanoseconds since 1970 UTC."""
-
-
 class Loaded(NamedTuple):
     """The files whose rows the same commit appends. There is a conflict if one of them was already loaded."""
 
@@ -146,7 +133,19 @@ class Unchanged(NamedTuple):
     """The kinds of changes that conflict: 'append', 'delete' or 'alter'."""
 
 
-Change = AddTable | Append | RemoveRows | AlterColumns | DropTable | DropNames | AssignIds | Loaded | Unchanged
+Change = (
+    AddTable
+    | Append
+    | RemoveRows
+    | AlterColumns
+    | DropTable
+    | DropNames
+    | AssignIds
+    | Loaded
+    | Unchanged
+    | Define
+    | Undefine
+)
 
 
 def files_of(change: Change) -> tuple[Segment, ...]:
@@ -158,79 +157,8 @@ def files_of(change: Change) -> tuple[Segment, ...]:
             return (change.file,)
         case AssignIds():
             return () if change.file is None else (change.file,)
-        case AlterColumns() | DropTable() | DropNames() | Loaded() | Unchanged():
+        case _:
             return ()
-
-
-# Loaded files.
-
-
-class LoadRecord(NamedTuple):
-    """The record of a loaded file."""
-
-    file: LoadedFile
-    """The file's state when it was loaded."""
-    version: int
-    """The version that loaded it."""
-
-
-def loaded_files(catalog_db: CatalogDb, table_id: int, paths: Iterable[str]) -> dict[str, LoadRecord]:
-    """Map each of `paths` that was loaded into a table to its record."""
-    query = """
-        SELECT path, bytes, modified, version FROM loaded
-        WHERE table_id = ? AND path IN (SELECT value FROM json_each(?))
-    """
-    rows = catalog_db.rows(query, (table_id, json.dumps(list(paths))))
-    return {
-        row["path"]: LoadRecord(LoadedFile(row["path"], row["bytes"], row["modified"]), row["version"]) for row in rows
-    }
-
-
-def stat_file(name: str) -> LoadedFile | None:
-    """Return the current state of a file, with links resolved, or None if it does not exist.
-
-    Raises:
-        InputError: The file cannot be read, or is not a regular file.
-    """
-    if is_file_url(name):
-        facts = object_facts(name)
-        return None if facts is None else LoadedFile(name, *facts)
-    try:
-        status = os.stat(name)
-        path = str(Path(name).resolve(strict=True))
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise InputError(f"cannot read {name}: {error.strerror}", code="unreadable-file") from error
-    if not stat.S_ISREG(status.st_mode):
-        raise InputError(f"cannot read {name}: it is not a regular file", code="unreadable-file")
-    return LoadedFile(path, status.st_size, status.st_mtime_ns)
-
-
-def has_footer(name: str) -> bool:
-    """Return whether a file starts and ends like a Parquet file and is large enough for its footer.
-
-    False if it does not exist.
-
-    Raises:
-        InputError: The file cannot be read.
-    """
-    if is_file_url(name):  # object storage shows only complete objects
-        return True
-    try:
-        with open(name, "rb") as file:
-            begin = file.read(len(_MAGIC))
-            size = file.seek(0, os.SEEK_END)
-            # If another program is still writing the file, it has no footer yet and is left for the next run.
-            if size < 3 * len(_MAGIC):
-                return False
-            file.seek(-2 * len(_MAGIC), os.SEEK_END)
-            length, end = int.from_bytes(file.read(4), "little"), file.read(len(_MAGIC))
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise InputError(f"cannot read {name}: {error.strerror}", code="unreadable-file") from error
-    return begin == end == _MAGIC and length <= size - 3 * len(_MAGIC)
 
 
 # A transaction's changes are written to the catalog as one version, after the requirements of each change have been
@@ -383,6 +311,17 @@ class _CommitApplier:
                 self._record_loaded(change)
             case Unchanged():
                 self._require_unmoved(self._live(change.table_id), change.base, change.kinds, code="keys-moved")
+            case _:
+                self._define(change)
+
+    def _define(self, change: Define | Undefine) -> None:
+        """Add or drop a view or another definition."""
+        if isinstance(change, Undefine):
+            self.facts.append(undefine(self.connection, change, self.version))
+            return
+        if change.definition.kind == "view" and change.replaces is None:
+            check_free(self.connection, change.definition.name)
+        self.facts.append(define(self.connection, change, self.version))
 
     def _add_table(self, change: AddTable) -> None:
         """Create a table with its first rows, after dropping the table that it replaces."""
@@ -391,7 +330,7 @@ class _CommitApplier:
             self._require_unmoved(replaced, change.base, (*_ROWS, *_DEFINITION))
             self._require_no_references(replaced, change.base)
             self._drop(replaced)
-        check_free(self.connection, change.name)
+        check_free(self.connection, change.name, of_view=change.of_view)
         table = self.connection.execute(
             "INSERT INTO tables (name, folded, created) VALUES (?, ?, ?)",
             (change.name, change.name.lower(), self.version),
@@ -548,13 +487,20 @@ def require_table(connection: sqlite3.Connection, table_id: int) -> None:
         raise _moved(connection, table_id, f"it was dropped or replaced by version {row['dropped']}")
 
 
-def check_free(connection: sqlite3.Connection, name: str) -> None:
-    """Check that no table, graph or snapshot has this name. The three share one namespace.
+def check_free(connection: sqlite3.Connection, name: str, *, of_view: bool = False) -> None:
+    """Check that no table, view, graph or snapshot has this name. They share one namespace.
+
+    Args:
+        connection: The connection, inside a transaction.
+        name: The name.
+        of_view: Whether the view with this name is the one whose rows a table will contain.
 
     Raises:
         BindError: The name is taken.
     """
+    view = ("view", "SELECT name FROM definitions WHERE kind = 'view' AND folded = ? AND dropped IS NULL")
     for kind, query in (
+        *((view,) if not of_view and has_definitions(connection) else ()),
         ("table", "SELECT name FROM tables WHERE folded = ? AND dropped IS NULL"),
         ("graph", "SELECT name FROM graphs WHERE folded = ?"),
         ("snapshot", "SELECT name FROM snapshots WHERE folded = ?"),

@@ -85,10 +85,16 @@ def write_segment(
     supplied = [c.name for c in columns] if supplied is None else supplied
     given = {name.lower() for name in supplied}
     values = [f"CAST({quote(c.name)} AS {c.type})" if c.name.lower() in given else default_value(c) for c in columns]
+    generated = any(c.generated is not None for c in columns)
+    if generated:
+        before, after = _generating(columns, values)
+        values = [quote(c.name) for c in columns]
     casts = ", ".join(
         f"CAST({value} AS {parquet_form(c.type)}) AS {quote(c.name)}" for value, c in zip(values, columns, strict=True)
     )
     rows = (f"SELECT {casts} FROM (", query, f"\n) AS q({quote_all(supplied)})")
+    if generated:
+        rows = (f"SELECT {casts} FROM ({before} FROM (", query, f"\n) AS q({quote_all(supplied)}){after})")
     file = write_query(db_dir, session, folder, rows, parameters)
     try:
         _check_not_null(db_dir, session, file, columns)
@@ -96,6 +102,19 @@ def write_segment(
         db_dir.disk.remove(db_dir.path / file.path)
         raise
     return file
+
+
+def _generating(columns: Sequence[Column], values: Sequence[str]) -> tuple[str, str]:
+    """Return the SQL before and after the source of rows that computes generated columns, in the table's order."""
+    plain = ", ".join(
+        f"{value} AS {quote(c.name)}" for value, c in zip(values, columns, strict=True) if c.generated is None
+    )
+    before, after = f"SELECT {plain}", ""
+    for column in columns:
+        if column.generated is not None:
+            computed = f"CAST(({column.generated}) AS {column.type}) AS {quote(column.name)}"
+            before, after = f"SELECT *, {computed} FROM ({before}", f"{after})"
+    return before, after
 
 
 def write_query(

@@ -1,0 +1,129 @@
+"""The views, macros, types and sequences that a query names, as statements that a session runs before it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from snapdb.catalog import Catalog
+from snapdb.errors import SnapdbError, Span
+from snapdb.plan.sequences import sequence_options
+from snapdb.sql.lexer import Token
+from snapdb.sql.syntax import SqlFragment
+from snapdb.sql_engine import DefinedName, Names, quote_all, together
+from snapdb.types import Definition
+
+if TYPE_CHECKING:
+    from snapdb.plan.scope import BindContext
+
+_SEQUENCE_FUNCTIONS = frozenset(("nextval", "currval"))
+
+
+class DefinedNames(NamedTuple):
+    """The names that a query reads from definitions."""
+
+    names: Names
+    shapes: Names
+    """The same names, over tables without rows."""
+
+
+def bind_definitions(context: BindContext, tokens: Sequence[Token], words: Collection[str]) -> DefinedNames | None:
+    """Return the definitions that a query names, and all that they read, or None without any.
+
+    Args:
+        context: The context of the query.
+        tokens: The tokens of the query.
+        words: The case-folded words of the query that can be names.
+    """
+    if not context.catalog.definitions:
+        return None
+    # No definition reads itself, so its name in its own text is that of something else, such as a column.
+    known = (one for key, one in context.catalog.definitions.items() if key not in context.reading)
+    named = list(_named(known, tokens, words))
+    if not named:
+        return None
+    bound = [_bind(context, definition) for definition in named]
+    return DefinedNames(together(one.names for one in bound), together(one.shapes for one in bound))
+
+
+def reads_row_ids(catalog: Catalog, words: Collection[str]) -> bool:
+    """Return whether a view or macro that a query may name contains rowid."""
+    texts = (one.body for (_, folded), one in catalog.definitions.items() if folded.rpartition(".")[2] in words)
+    return any("rowid" in text.lower() for text in texts)
+
+
+def _named(definitions: Iterable[Definition], tokens: Sequence[Token], words: Collection[str]) -> Iterator[Definition]:
+    called: set[str] | None = None
+    strings: set[str] | None = None
+    for definition in definitions:
+        schema, last = split_name(definition.name, definition.schema)
+        match definition.kind:
+            case "schema" | "table":
+                continue
+            case "sequence":
+                # Functions of sequences take names as strings.
+                if strings is None:
+                    used = words & _SEQUENCE_FUNCTIONS if isinstance(words, set) else _SEQUENCE_FUNCTIONS
+                    strings = {t.string_value.lower() for t in tokens if t.kind == "string"} if used else set()
+                if definition.name.lower() in strings:
+                    yield definition
+            case "macro":
+                if called is None:
+                    called = {t.identifier.lower() for t, after in pairwise(tokens) if after.text == "("}
+                if last.lower() in called and (not schema or schema.lower() in words):
+                    yield definition
+            case _:
+                if last.lower() in words and (not schema or schema.lower() in words):
+                    yield definition
+
+
+def split_name(name: str, schema: str) -> tuple[str, str]:
+    """Return the schema and the last part of a name that may be qualified."""
+    return (schema, name[len(schema) + 1 :]) if schema else ("", name)
+
+
+def _bind(context: BindContext, definition: Definition) -> DefinedNames:
+    """Return a definition after those that it reads. SQL that is not valid any more fails only if a query uses it."""
+    key = DefinedName(definition.kind, *split_name(definition.name, definition.schema))
+    if definition.kind == "type":
+        return _alone(key, f"AS {definition.body}")
+    if definition.kind == "sequence":
+        return _alone(key, sequence_options(definition, context.sequence_value), lasting=False)
+    within = replace(context, reading=context.reading | {definition.key}, parameters=None, places={})
+    try:
+        query = within.bind_query(SqlFragment(definition.body, Span(0, len(definition.body))))
+    except SnapdbError as error:
+        error.message = f"in {definition.kind} {definition.name}: {error.message}"
+        error.span = None
+        raise
+    columns = f" ({quote_all(definition.names)})" if definition.names else ""
+    rest = f"{columns} AS {query.text}" if definition.kind == "view" else query.text
+    shapes = query.shapes or query.names
+    return DefinedNames(
+        replace(query.names, definitions={**query.names.definitions, key: rest}),
+        replace(shapes, definitions={**shapes.definitions, key: rest}),
+    )
+
+
+def _alone(key: DefinedName, rest: str, *, lasting: bool = True) -> DefinedNames:
+    names = Names(lasting=lasting, definitions={key: rest})
+    return DefinedNames(names, names)
+
+
+def in_schema(names: Names, schema: str) -> Names:
+    """Return names that can be used together with those of the current version, because they are in a schema.
+
+    A view is bound in its own schema first, so it reads the tables there.
+    """
+    definitions = {replace_schema(key, schema): rest for key, rest in names.definitions.items()}
+    schemas: dict[str, Mapping[str, str]] = dict(names.schemas)
+    if names.views:
+        schemas[schema] = {**schemas.get(schema, {}), **names.views}
+    return Names({}, schemas, names.sources, names.lasting, definitions)
+
+
+def replace_schema(key: DefinedName, schema: str) -> DefinedName:
+    """Return a name in a schema, unless it is already in one."""
+    return key if key.schema else key._replace(schema=schema)
