@@ -49,9 +49,9 @@ def bind_definitions(context: BindContext, tokens: Sequence[Token], words: Colle
 
 
 def reads_row_ids(catalog: Catalog, words: Collection[str]) -> bool:
-    """Return whether a view or macro that a query may name contains rowid."""
-    texts = (one.body for (_, folded), one in catalog.definitions.items() if folded.rpartition(".")[2] in words)
-    return any("rowid" in text.lower() for text in texts)
+    """Return whether a definition that a query may name, directly or through others, may contain rowid."""
+    named = any(folded.rpartition(".")[2] in words for _, folded in catalog.definitions)
+    return named and any("rowid" in one.body.lower() for one in catalog.definitions.values())
 
 
 def _named(definitions: Iterable[Definition], tokens: Sequence[Token], words: Collection[str]) -> Iterator[Definition]:

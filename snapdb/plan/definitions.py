@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from snapdb.errors import BindError, SnapdbError
+from snapdb.errors import BindError, SnapdbError, Span
 from snapdb.plan.names import check_name, check_new, check_not_reserved, check_schema, tables_of
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.queries import BoundQuery
 from snapdb.plan.scope import BindContext
 from snapdb.sql.definitions import CreateDefinition
 from snapdb.sql.syntax import SqlFragment
-from snapdb.sql_engine import TEMPORARY, check_storable, quote, text_literal
+from snapdb.sql_engine import TEMPORARY, check_storable, quote, quote_all, text_literal
 from snapdb.types import Definition
 
 _SEQUENCE = """
@@ -86,7 +86,14 @@ def _bind_create(statement: CreateDefinition, context: BindContext) -> Plan:
 
 
 def _body(statement: CreateDefinition) -> SqlFragment:
-    return statement.body or SqlFragment("", statement.name.span)
+    """Return the text of the definition. That of a recursive view is a common table expression with its name."""
+    body = statement.body or SqlFragment("", statement.name.span)
+    if not statement.recursive:
+        return body
+    name, columns = quote(statement.name.last), quote_all(column.text for column in statement.columns)
+    before = f"WITH RECURSIVE {name}{f'({columns})' if columns else ''} AS ("
+    # The span starts earlier by the length of what is added, so that errors in the query point to it.
+    return SqlFragment(f"{before}{body.text}\n) FROM {name}", Span(body.span.start - len(before), body.span.stop))
 
 
 def _view(statement: CreateDefinition, context: BindContext, definition: Definition) -> Definition:

@@ -39,11 +39,14 @@ class CreateDefinition(Statement):
     or_replace: bool
     if_not_exists: bool
     temporary: bool
+    recursive: bool
+    """Whether the query of a view can read the view itself, like a recursive common table expression."""
     message: str | None
 
     def to_sql(self) -> str:
-        words = ("OR REPLACE " * self.or_replace, "TEMPORARY " * self.temporary, self.kind.upper())
-        before = f"CREATE {''.join(words)} {'IF NOT EXISTS ' * self.if_not_exists}{print_name(self.name)}"
+        words = f"{'TEMPORARY ' * self.temporary}{'RECURSIVE ' * self.recursive}{self.kind.upper()}"
+        guard = "IF NOT EXISTS " * self.if_not_exists
+        before = f"CREATE {'OR REPLACE ' * self.or_replace}{words} {guard}{print_name(self.name)}"
         return print_statement(
             join_clauses(before, bool(self.columns) and print_columns(self.columns)),
             self.body and f"{'AS ' * (self.kind in ('view', 'type'))}{self.body.text}",
@@ -62,6 +65,7 @@ def _create(kind: DefinitionKind, tree: Tree, place: Place) -> CreateDefinition:
         or_replace=has(tree, "replace"),
         if_not_exists=has(tree, "guard"),
         temporary=has(tree, "temporary"),
+        recursive=has(tree, "recursive"),
         message=message(tree),
     )
 
@@ -69,7 +73,8 @@ def _create(kind: DefinitionKind, tree: Tree, place: Place) -> CreateDefinition:
 def _kind_index(tokens: Sequence[Token]) -> int:
     """Return the index of the kind of object."""
     index = 1 + 2 * says(tokens, 1, "OR", "REPLACE")
-    return index + (says(tokens, index, "TEMP") or says(tokens, index, "TEMPORARY"))
+    index += says(tokens, index, "TEMP") or says(tokens, index, "TEMPORARY")
+    return index + says(tokens, index, "RECURSIVE")
 
 
 def _name_index(tokens: Sequence[Token]) -> int:

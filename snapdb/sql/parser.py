@@ -111,6 +111,7 @@ def _family(tokens: Sequence[Token], by_second: Mapping[str, str]) -> str:
     if leading == "CREATE":  # the kind of object follows OR REPLACE and TEMPORARY
         index += 2 * says(tokens, index, "OR", "REPLACE")
         index += says(tokens, index, "TEMP") or says(tokens, index, "TEMPORARY")
+        index += says(tokens, index, "RECURSIVE", "VIEW")
     if index < len(tokens) and tokens[index].word in by_second:
         return by_second[tokens[index].word]
     if "" in by_second:

@@ -402,11 +402,13 @@ def _update(tree: Tree, place: Place) -> Update:
 
 
 def _assignments(tree: Tree) -> list[tuple[Name, SqlFragment]]:
-    """Return the assignments of `column = value` or `(column, …) = (value, …)`."""
+    """Return the assignments of `column = value`, `(column, …) = (value, …)` or `(column, …) = value of each`."""
     *targets, value = leaves(tree)
     if (several := first_tree(tree, "columns")) is None:
         return [(name(targets[0]), fragment(value))]
     names, values = columns(several), _items(fragment(value))
+    if len(values) == 1 and "?" not in values[0].text:
+        values = values * len(names)
     if len(names) != len(values):
         raise ParseError(
             f"SET assigns {len(names)} columns, but found {counted(len(values), 'value')}; write one value for each, "

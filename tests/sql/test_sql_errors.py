@@ -236,7 +236,7 @@ def shown(error: ParseError) -> str:
         ("INSERT OR IGNORE INTO t SELECT 1 ON CONFLICT DO NOTHING", "ON CONFLICT DO NOTHING", "duplicate-clause"),
         ("INSERT INTO t SELECT 1 ON CONFLICT (a) DO UPDATE SET", "", "unexpected-end"),
         ("UPDATE t SET (a, b) = (1, 2, 3)", "(1, 2, 3)", "unexpected-word"),
-        ("UPDATE t SET (a, b) = 1", "1", "unexpected-word"),
+        ("UPDATE t SET (a, b) = ?", "?", "unexpected-word"),
         ('DROP TABLE ""', '""', "empty-name"),
         ("SELECT (1", "(", "unclosed-bracket"),
         ("SELECT 1)", ")", "unclosed-bracket"),

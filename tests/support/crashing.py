@@ -104,6 +104,7 @@ def contents(db: Database) -> dict[str, Any]:
     seen: dict[str, Any] = {"versions": len(db.execute("SHOW VERSIONS").arrow())}
     seen["loaded"] = db.execute("SELECT path, version FROM snapdb.loaded_files").fetchall()
     seen["tasks"] = db.execute("SELECT name, schedule, state FROM snapdb.tasks").fetchall()
+    seen["definitions"] = db.execute("SELECT * FROM snapdb.definitions").fetchall()
     for row in db.execute("SHOW TABLES").fetchall():
         seen[row[0]] = db.execute(f'SELECT * FROM "{row[0]}"').fetchall()
     for row in db.execute("SHOW SNAPSHOTS").fetchall():

@@ -244,6 +244,7 @@ create_definition = st.one_of(
             kind=st.just(kind),
             name=names,
             columns=any_columns if kind == "view" else st.just(()),
+            recursive=st.booleans() if kind == "view" else st.just(False),
             body=body,
             message=messages,
         )
@@ -257,6 +258,7 @@ create_definition = st.one_of(
         body=st.none(),
         or_replace=st.just(False),
         temporary=st.just(False),
+        recursive=st.just(False),
         message=messages,
     ),
 )
