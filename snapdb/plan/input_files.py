@@ -4,11 +4,22 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from snapdb.errors import BindError, CommitConflict, SnapdbError
 from snapdb.plan.scope import BindContext
-from snapdb.sql_engine import SqlSession, file_literal, is_hidden, is_plain, quote, text_file_form, text_literal
+from snapdb.sql_engine import (
+    SqlSession,
+    file_literal,
+    from_parquet,
+    is_hidden,
+    is_parquet_form_of_union,
+    is_plain,
+    quote,
+    text_file_form,
+    text_literal,
+)
 from snapdb.storage.tables.loaded_files import LoadedFile, LoadRecord, has_footer, loaded_files, stat_file
 from snapdb.types import Column, Table
 from snapdb.types.text import did_you_mean
@@ -64,9 +75,13 @@ def match_columns(session: SqlSession, file: File, path: str, label: str) -> Mat
 
 def _from_parquet(session: SqlSession, file: File, path: str, label: str) -> Matched:
     columns = session.describe(f"SELECT * FROM read_parquet({path}{file.options})")
-    return _by_name(
-        file, label, [c.name for c in columns], "read_parquet", file.options, tuple(c.type for c in columns)
-    )
+    unions = {
+        c.name: from_parquet(quote(c.name), column.type)
+        for c in columns
+        if (column := file.table.column(c.name)) is not None and is_parquet_form_of_union(c.type, column.type)
+    }
+    types = tuple(c.type for c in columns)
+    return _by_name(file, label, [c.name for c in columns], "read_parquet", file.options, types, unions)
 
 
 def _from_json(session: SqlSession, file: File, path: str, label: str) -> Matched:
@@ -88,9 +103,25 @@ def _from_json(session: SqlSession, file: File, path: str, label: str) -> Matche
 
 
 def _by_name(
-    file: File, label: str, names: Sequence[str], reader: str, options: str, types: tuple[str, ...] = ()
+    file: File,
+    label: str,
+    names: Sequence[str],
+    reader: str,
+    options: str,
+    types: tuple[str, ...] = (),
+    values: Mapping[str, str] = MappingProxyType({}),
 ) -> Matched:
-    """Match columns by name, regardless of case and order. Exactly the wanted columns must be present."""
+    """Match columns by name, regardless of case and order. Exactly the wanted columns must be present.
+
+    Args:
+        file: The declared properties of the file.
+        label: The file in messages.
+        names: The columns of the file.
+        reader: The table function that reads the file.
+        options: The options of the reader.
+        types: The types of the columns, for readers that require them.
+        values: The values of columns that are not read as they are, as SQL.
+    """
     table, wanted = file.table, file.wanted
     named = {name.lower(): name for name in names}
     # A misspelt column in the file must not silently become NULL in the table.
@@ -105,7 +136,7 @@ def _by_name(
         raise BindError(
             f'column "{extra[0]}" of {label} does not exist in table {table.name}; {hint}', code="file-columns"
         )
-    chosen = ", ".join(quote(named[w.lower()]) for w in wanted)
+    chosen = ", ".join(values.get(named[w.lower()], quote(named[w.lower()])) for w in wanted)
     return Matched(chosen, reader, options, tuple(wanted), types)
 
 

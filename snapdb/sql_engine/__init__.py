@@ -18,20 +18,19 @@ from snapdb.sql_engine.sources import (
     text_literal,
     together,
 )
-from snapdb.sql_engine.tables import (
+from snapdb.sql_engine.stored_types import (
     ROW_ID,
     check_storable,
     default_value,
-    deleted_rows,
-    few_keys,
+    from_parquet,
+    has_union,
+    is_parquet_form_of_union,
     is_plain,
-    key_bounds,
-    key_rows,
-    parquet_files,
     parquet_form,
-    table_rows,
+    restored_unions,
     text_file_form,
 )
+from snapdb.sql_engine.tables import deleted_rows, few_keys, key_bounds, key_rows, parquet_files, table_rows
 
 __all__ = [
     "ROW_ID",
@@ -50,7 +49,10 @@ __all__ = [
     "file_literal",
     "files_in",
     "files_literal",
+    "from_parquet",
+    "has_union",
     "is_hidden",
+    "is_parquet_form_of_union",
     "is_plain",
     "key_bounds",
     "key_rows",
@@ -60,6 +62,7 @@ __all__ = [
     "quote",
     "quote_all",
     "quote_odd",
+    "restored_unions",
     "table_rows",
     "temporary_name",
     "text_file_form",

@@ -469,6 +469,21 @@ _TRANSLATIONS: tuple[tuple[str, str, _Text], ...] = (
         r"Could not convert string ('.*?') to (\S+)(?: when casting from source column (\w+))?",
         _not_a_value,
     ),
+    (
+        "bad-value",
+        r"^Type (.+?) can't be cast as UNION\(.*\. The cast is ambiguous, .* members in target: (.*?)\. ",
+        "a value of type {0} fits several members of the UNION: {1}; choose one with union_value(member := value)",
+    ),
+    (
+        "bad-value",
+        r"^Type (.+?) can't be cast as (UNION\(.*\))\. .* can't be implicitly cast to any",
+        "a value of type {0} fits no member of {1}; cast it to the type of a member",
+    ),
+    (
+        "bad-value",
+        r"^Type (UNION\(.*\)) can't be cast as (UNION\(.*\))\. The member '(.*)' is not present in target union",
+        "a value of type {0} fits no member of {1}, which has no member {2}",
+    ),
     ("value-range", r"with value (\S+) can't be cast .*destination type (\w+)", _too_large),
     ("value-range", r"^Overflow in (\w+) of (\w+) \((.*)\)", _overflow),
     (

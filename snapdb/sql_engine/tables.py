@@ -1,6 +1,5 @@
-"""The SELECT that reads a table at a version from its segments, and the types with which Parquet stores its columns."""
+"""The SELECT that reads a table at a version from its segments."""
 
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -16,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from snapdb.arrays import Int64s
-from snapdb.errors import BindError, CorruptError
+from snapdb.errors import CorruptError
 from snapdb.on_first_use import module_on_first_use
 from snapdb.sql_engine.sources import quote, text_literal
+from snapdb.sql_engine.stored_types import ROW_ID, default_value, from_parquet, is_plain
 from snapdb.types import Column, Segment, Table
 
 pq = module_on_first_use("pyarrow.parquet")
@@ -37,9 +37,6 @@ _READ_ALIKE = {
     "VARCHAR": pa.string(),
 }
 """The Arrow types of key types that Arrow reads from Parquet as DuckDB does."""
-
-ROW_ID = "snapdb row id"
-"""The name of the row id column in `table_rows`. User columns must not have this name."""
 
 
 def table_rows(table: Table, root: Path, *, row_ids: bool = False, ordered: bool = True) -> str:
@@ -147,7 +144,7 @@ def _value(column: Column, written: Column | None) -> str:
         return default_value(column)
     if is_plain(column.type):
         return quote(written.name)
-    return f"CAST({quote(written.name)} AS {column.type})"
+    return from_parquet(quote(written.name), column.type)
 
 
 def _row_id(segments: Sequence[Segment]) -> str:
@@ -335,105 +332,3 @@ def _tree(name: str, low: int, high: int, leaf: Callable[[int, int], str | None]
     middle = low + (1 << (high - low - 1).bit_length() - 1)
     first, second = _tree(name, low, middle, leaf), _tree(name, middle, high, leaf)
     return first if first == second else f"CASE WHEN {name} < {middle} THEN {first} ELSE {second} END"
-
-
-# The DuckDB types that Parquet preserves, and the types with which the others are written.
-#
-# Measured on DuckDB 2.0: Parquet turns HUGEINT into DOUBLE, FLOAT[2] into a list, ENUM into VARCHAR, TIMESTAMP_S into
-# TIMESTAMP, BIT and BIGNUM into VARCHAR, and UNION into STRUCT. It truncates INTERVAL to milliseconds, drops the zone
-# of TIMETZ, and gives GEOMETRY a coordinate system. The catalog therefore stores the declared type. 128-bit integers
-# are written as DECIMAL(38, 0), geometries as well-known binary, and intervals, times with a zone, bit strings and
-# BIGNUM as text. Readers cast them back. Types that would not round-trip are rejected.
-
-_FORMS = (
-    (re.compile(r"\bU?HUGEINT\b"), "DECIMAL(38,0)"),
-    (re.compile(r"\bINTERVAL\b"), "VARCHAR"),
-    (re.compile(r"\bTIME WITH TIME ZONE\b"), "VARCHAR"),
-    (re.compile(r"\b(BIT|BIGNUM)\b"), "VARCHAR"),
-    (re.compile(r"\bGEOMETRY\b(?:\('[^']*'\))?"), "BLOB"),
-)
-"""Types that Parquet would change → the types that are written instead."""
-_TEXTS = ((re.compile(r"\b(BIT|BIGNUM|GEOMETRY)\b(?:\('[^']*'\))?"), "VARCHAR"),)
-"""Types that DuckDB's CSV and JSON readers do not parse → the type with which they are read."""
-_CHANGED = re.compile(r"\[|\b(ENUM|TIMESTAMP_M?S)\b")
-"""The types that Parquet reads back as different types, even when nested in other types."""
-_QUOTED = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*')""")
-_REFUSED = {"UNION": "store its members as columns of a STRUCT"}
-_TAKEN = ("file_index", "file_row_number", ROW_ID)
-"""Names with a special meaning in the scan of a table's files."""
-_REFUSED_WORD = re.compile(r"\b(" + "|".join(_REFUSED) + r")\b")
-
-
-def parquet_form(type_: str) -> str:
-    """Return the type with which a column of `type_` is written to Parquet. Most types are written unchanged.
-
-    >>> parquet_form("BIGINT"), parquet_form("STRUCT(n HUGEINT)")
-    ('BIGINT', 'STRUCT(n DECIMAL(38,0))')
-    """
-    return _replaced(type_, _FORMS)
-
-
-def text_file_form(type_: str) -> str:
-    """Return the type with which a column of `type_` is read from a CSV or JSON file, before it is cast.
-
-    >>> text_file_form("BIGINT"), text_file_form("BIT[]")
-    ('BIGINT', 'VARCHAR[]')
-    """
-    return _replaced(type_, _TEXTS)
-
-
-def _replaced(type_: str, forms: Iterable[tuple[re.Pattern[str], str]]) -> str:
-    """Return a type in which other types replace some, but not the names in quotes."""
-    for pattern, form in forms:
-        type_ = "".join(p if _QUOTED.fullmatch(p) else pattern.sub(form, p) for p in _QUOTED.split(type_))
-    return type_
-
-
-def is_plain(type_: str) -> bool:
-    """Return whether Parquet preserves a type without a cast.
-
-    >>> is_plain("VARCHAR"), is_plain("FLOAT[2]"), is_plain("HUGEINT")
-    (True, False, False)
-    """
-    return parquet_form(type_) == type_ and _CHANGED.search(type_) is None
-
-
-def default_value(column: Column) -> str:
-    """Return, as SQL, a column's value for rows that are written without a value.
-
-    >>> default_value(Column("a", "INTEGER", default="3")), default_value(Column("b", "DATE"))
-    ("CAST('3' AS INTEGER)", 'CAST(NULL AS DATE)')
-    """
-    constant = "NULL" if column.default is None else text_literal(column.default)
-    return f"CAST({f'({column.default_expression})' if column.default_expression else constant} AS {column.type})"
-
-
-def check_storable(columns: Iterable[Column]) -> None:
-    """Raise unless every column can be stored without loss.
-
-    Raises:
-        BindError: Parquet would change a type, a column has no type (all NULL), names differ only in case, or a name is
-            reserved for reading files.
-    """
-    seen: dict[str, str] = {}
-    for column in columns:
-        if column.name.lower() in _TAKEN:
-            raise BindError(f'"{column.name}" is a reserved column name; choose another name', code="reserved-name")
-        if column.type == '"NULL"':
-            raise BindError(
-                f'column "{column.name}" contains only NULL and has no type; cast it, as in NULL::VARCHAR',
-                code="null-column",
-            )
-        plain = "".join(part for part in _QUOTED.split(column.type) if not _QUOTED.fullmatch(part))
-        if word := _REFUSED_WORD.search(plain):
-            raise BindError(
-                f'column "{column.name}" has type {column.type}: {word[1]} is not supported in tables; '
-                f"{_REFUSED[word[1]]}",
-                code="unstorable-type",
-            )
-        folded = column.name.lower()
-        if folded in seen:
-            raise BindError(
-                f'columns "{seen[folded]}" and "{column.name}" differ only in case; rename one', code="duplicate-name"
-            )
-        seen[folded] = column.name

@@ -85,7 +85,7 @@ REFUSED = {
     "NULL in NOT NULL": ("CREATE TABLE n (a INT NOT NULL); INSERT INTO n VALUES (NULL)", "not-null-broken"),
     "too many values": ("INSERT INTO person VALUES (1, [1, 2], 0, 5)", "column-count"),
     "a value that does not fit": ("INSERT INTO person VALUES ('x', [1, 2], 0)", "bad-value"),
-    "a type that Parquet changes": ("CREATE TABLE u (a UNION(b INT))", "unstorable-type"),
+    "a type that Parquet changes": ("CREATE TABLE u (a UNION(element1 INT))", "unstorable-type"),
     "a key twice": ("CREATE TABLE p (a INT PRIMARY KEY); INSERT INTO p VALUES (1), (1)", "unique-broken"),
     "no key to reference": ("CREATE TABLE q (a INT REFERENCES person)", "constraint"),
 }

@@ -10,7 +10,7 @@ from snapdb.execute.tables.returned_rows import discard, returned
 from snapdb.execute.tables.row_warnings import warn_of_rows
 from snapdb.plan.merges import ACTION
 from snapdb.plan.tables.plans import MergePlan
-from snapdb.sql_engine import ROW_ID, SqlSession, parquet_files, quote, quote_all
+from snapdb.sql_engine import ROW_ID, SqlSession, from_parquet, parquet_files, quote, quote_all, restored_unions
 from snapdb.storage.tables.commit import Append, Change, Unchanged
 from snapdb.storage.tables.segments import write_query, write_segment
 from snapdb.types import Segment
@@ -40,8 +40,8 @@ def merge(plan: MergePlan, context: ExecutionContext) -> Rows:
             if counts["UPDATE"] or counts["INSERT"]:
                 # The order of a join's rows depends on threads, so new rows are sorted.
                 order = f"{_ID} NULLS LAST, {quote_all(c.name for c in table.columns)}"
-                names = quote_all(c.name for c in table.columns)
-                rows = f"SELECT {names} FROM {source} WHERE {_ACTION} <> 'DELETE' ORDER BY {order}"
+                values = restored_unions(table.columns)
+                rows = f"SELECT {values} FROM {source} WHERE {_ACTION} <> 'DELETE' ORDER BY {order}"
                 passing.append(come := write_segment(db_dir, session, folder, table.columns, rows))
         files = () if come is None else (come,)
         changes: list[Change] = [*check_constraints(context, table, files, gone)]
@@ -81,7 +81,7 @@ def _counts(session: SqlSession, plan: MergePlan, source: str) -> dict[str, int]
 
 def _result(plan: MergePlan, source: str) -> str:
     """Return a SELECT of the written and deleted rows with their actions, for RETURNING."""
-    columns = ", ".join(f"CAST({quote(c.name)} AS {c.type}) AS {quote(c.name)}" for c in plan.table.columns)
+    columns = ", ".join(f"{from_parquet(quote(c.name), c.type)} AS {quote(c.name)}" for c in plan.table.columns)
     names = quote_all(c.name for c in plan.table.columns)
     has_action = plan.returning is not None and len(plan.returning.columns) > len(plan.table.columns)
     action = f", {_ACTION} AS merge_action" if has_action else ""

@@ -2,7 +2,7 @@
 
 from snapdb.errors import DataError
 from snapdb.execute.session import ExecutionContext
-from snapdb.sql_engine import ROW_ID, SqlSession, parquet_files, quote, quote_all
+from snapdb.sql_engine import ROW_ID, SqlSession, parquet_files, quote, restored_unions
 from snapdb.storage.tables.segments import write_query, write_segment
 from snapdb.types import Segment, Table
 from snapdb.types.text import counted
@@ -22,10 +22,9 @@ def split_rows(
             "FROM can match each row; make the rows of FROM distinct, or aggregate them",
             code="ambiguous-update",
         )
-    columns = quote_all(c.name for c in table.columns)
     gone = write_query(context.store.db_dir, session, table.folder, ("", f"SELECT {_ID} AS row_id FROM {source}", ""))
     try:
-        rows = f"SELECT {columns} FROM {source} ORDER BY {_ID}"
+        rows = f"SELECT {restored_unions(table.columns)} FROM {source} ORDER BY {_ID}"
         return gone, write_segment(context.store.db_dir, session, table.folder, table.columns, rows)
     except BaseException:
         context.store.disk.remove(context.store.db_dir.path / gone.path)

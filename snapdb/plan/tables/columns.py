@@ -13,7 +13,7 @@ from snapdb.sql.constraints import ConstraintClause, parse_definition
 from snapdb.sql.lexer import scan
 from snapdb.sql.queries import bare_ats
 from snapdb.sql.syntax import SqlFragment
-from snapdb.sql_engine import SqlSession, no_rows, parquet_form, quote, text_literal, together
+from snapdb.sql_engine import SqlSession, has_union, no_rows, parquet_form, quote, text_literal, together
 from snapdb.types import Column, Table
 
 
@@ -138,6 +138,8 @@ def _default_column(
         session.describe(query)
         return Column(name, type_, nullable, default_expression=expression)
     value = session.rows(query)[0][0]
+    if value is not None and has_union(type_):  # the text of a UNION lacks its tag
+        return Column(name, type_, nullable, default_expression=expression)
     return Column(name, type_, nullable, 0, None if value is None else str(value))
 
 

@@ -21,11 +21,12 @@ from snapdb.sql.lexer import partners, scan, top_level
 from snapdb.sql.queries import first_row, has_number_at, whole_files
 from snapdb.sql.syntax import Name, SqlFragment
 from snapdb.sql.tables import Delete, Insert, Merge, Truncate, Update
-from snapdb.sql_engine import ROW_ID, default_value, no_rows, parquet_form, quote
+from snapdb.sql_engine import ROW_ID, default_value, has_union, no_rows, parquet_form, quote
 from snapdb.types import Column, Table
 from snapdb.types.text import counted
 
 _ID = quote(ROW_ID)
+_VALUES = re.compile(r"\s*VALUES\b", re.IGNORECASE)
 _VALUES_DEFAULT = re.compile(r"\s*VALUES\b.*\bDEFAULT\b", re.IGNORECASE | re.DOTALL)
 
 
@@ -48,7 +49,8 @@ def bind_insert(statement: Insert, context: BindContext) -> Plan:
         if clause is None:
             return plan
         return replace(plan, conflict=bind_conflict(context, clause, table, name, plan.supplied, statement.span))
-    replacements = [*_defaults(statement.query, table, supplied), *_texts(statement.query, table, supplied)]
+    edits = (_defaults, _texts, _members)
+    replacements = [edit for find in edits for edit in find(statement.query, table, supplied)]
     query = context.bind_query(statement.query, replacements=replacements)
     if statement.ctes is not None:
         query = compose(statement.query.span, *_with(context, statement), "FROM (", query, "\n)")
@@ -127,6 +129,25 @@ def _texts(query: SqlFragment, table: Table, supplied: Sequence[str]) -> list[tu
         if token.kind == "number" and place in places:
             span = Span(sign.span.start if sign.text in ("+", "-") else token.span.start, token.span.stop)
             edits.append((span, f"CAST({query.text[slice(*span)]} AS VARCHAR)"))
+    return edits
+
+
+def _members(query: SqlFragment, table: Table, supplied: Sequence[str]) -> list[tuple[Span, str]]:
+    """Return the casts of values to types with a UNION, because each row of VALUES can have another member."""
+    columns = [table.column(name) for name in supplied]
+    if not any(column is not None and has_union(column.type) for column in columns) or not _VALUES.match(query.text):
+        return []
+    tokens, edits = scan(query.text), list[tuple[Span, str]]()
+    pairs = partners(tokens)
+    for opening in (i for i in top_level(tokens, pairs) if tokens[i].word == "("):
+        if tokens[opening - 1].word not in ("VALUES", ","):
+            break
+        commas = [i for i in top_level(tokens[: pairs[opening]], pairs, opening + 1) if tokens[i].word == ","]
+        for column, (before, after) in zip(columns, pairwise([opening, *commas, pairs[opening]]), strict=False):
+            value = tokens[before + 1 : after]
+            if column is not None and has_union(column.type) and value and [t.word for t in value] != ["DEFAULT"]:
+                start, stop = value[0].span.start, value[-1].span.stop
+                edits += [(Span(start, start), "CAST("), (Span(stop, stop), f" AS {column.type})")]
     return edits
 
 
