@@ -253,6 +253,7 @@ class DatabaseSession:
             due=_next_firing,
             computes=self._open_source,
             prepared=self._objects.prepared,
+            taken=self._objects.taken,
         )
         return ExecutionContext(
             self.store,

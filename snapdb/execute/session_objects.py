@@ -15,6 +15,8 @@ class SessionObjects:
     """The prepared statements by case-folded name."""
     definitions: dict[tuple[str, str], Definition] = field(default_factory=dict)
     """The temporary definitions by kind and case-folded name."""
+    taken: dict[int, int] = field(default_factory=dict)
+    """The last value that the session took from each sequence, by the id of its definition."""
 
     def added_to(self, catalog: Catalog) -> Catalog:
         """Return a catalog with the temporary definitions."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from snapdb.catalog import Catalog
 from snapdb.errors import SnapdbError, Span
-from snapdb.plan.sequences import sequence_options
+from snapdb.plan.sequences import sequence_state
 from snapdb.sql.lexer import Token
 from snapdb.sql.syntax import SqlFragment
 from snapdb.sql_engine import DefinedName, Names, quote_all, together
@@ -44,7 +44,7 @@ def bind_definitions(context: BindContext, tokens: Sequence[Token], words: Colle
     named = list(_named(known, tokens, words))
     if not named:
         return None
-    bound = [_bind(context, definition) for definition in named]
+    bound = [_bind(context, definition, tokens) for definition in named]
     return DefinedNames(together(one.names for one in bound), together(one.shapes for one in bound))
 
 
@@ -84,13 +84,19 @@ def split_name(name: str, schema: str) -> tuple[str, str]:
     return (schema, name[len(schema) + 1 :]) if schema else ("", name)
 
 
-def _bind(context: BindContext, definition: Definition) -> DefinedNames:
-    """Return a definition after those that it reads. SQL that is not valid any more fails only if a query uses it."""
+def _bind(context: BindContext, definition: Definition, tokens: Sequence[Token]) -> DefinedNames:
+    """Return a definition after those that it reads. SQL that is not valid any more fails only if a query uses it.
+
+    Args:
+        context: The context of the query.
+        definition: The definition.
+        tokens: The tokens of the query.
+    """
     key = DefinedName(definition.kind, *split_name(definition.name, definition.schema))
     if definition.kind == "type":
         return _alone(key, f"AS {definition.body}")
     if definition.kind == "sequence":
-        return _alone(key, sequence_options(definition, context.sequence_value), lasting=False)
+        return _sequence(context, key, definition, takes=any(t.word == "NEXTVAL" for t in tokens))
     within = replace(context, reading=context.reading | {definition.key}, parameters=None, places={})
     try:
         query = within.bind_query(SqlFragment(definition.body, Span(0, len(definition.body))))
@@ -107,8 +113,16 @@ def _bind(context: BindContext, definition: Definition) -> DefinedNames:
     )
 
 
-def _alone(key: DefinedName, rest: str, *, lasting: bool = True) -> DefinedNames:
-    names = Names(lasting=lasting, definitions={key: rest})
+def _sequence(context: BindContext, key: DefinedName, definition: Definition, *, takes: bool) -> DefinedNames:
+    """Return a sequence, of which an earlier statement of the session may have taken values."""
+    state = sequence_state(context, definition, takes=takes)
+    taken = {} if state.second is None else {key: state.second}
+    names = Names(definitions={key: state.options}, taken=taken)
+    return DefinedNames(names, names)
+
+
+def _alone(key: DefinedName, rest: str) -> DefinedNames:
+    names = Names(lasting=True, definitions={key: rest})
     return DefinedNames(names, names)
 
 
@@ -121,7 +135,8 @@ def in_schema(names: Names, schema: str) -> Names:
     schemas: dict[str, Mapping[str, str]] = dict(names.schemas)
     if names.views:
         schemas[schema] = {**schemas.get(schema, {}), **names.views}
-    return Names({}, schemas, names.sources, names.lasting, definitions)
+    taken = {replace_schema(key, schema): value for key, value in names.taken.items()}
+    return Names({}, schemas, names.sources, names.lasting, definitions, taken)
 
 
 def replace_schema(key: DefinedName, schema: str) -> DefinedName:

@@ -24,7 +24,7 @@ from snapdb.plan.fragment_checks import check_foreign
 from snapdb.plan.parameters import numbered_parameters, own_parameters
 from snapdb.plan.queries import BoundQuery, Parameters, explain_refusal, written
 from snapdb.plan.row_ids import stars_without_row_ids
-from snapdb.plan.sequences import advance_sequences, sequences_of
+from snapdb.plan.sequences import advance_sequences
 from snapdb.plan.times import LAST
 from snapdb.plan.variables import named_variables, variable_source
 from snapdb.plan.views import View, names_of
@@ -95,6 +95,8 @@ class BindContext:
     parts are evaluated in another order than they are written."""
     prepared: Mapping[str, Statement] = field(default_factory=dict, kw_only=True)
     """The prepared statements of the session, by case-folded name."""
+    taken: dict[int, int] = field(default_factory=dict, kw_only=True)
+    """The last value that the session took from each sequence, by the id of its definition."""
     reading: frozenset[tuple[str, str]] = field(default_factory=frozenset, kw_only=True)
     """The keys of the definitions whose text is being bound."""
     row_ids: bool = field(default=False, kw_only=True)
@@ -431,8 +433,7 @@ class BindContext:
                 # DuckDB closes a result only after its stream has ended.
                 closing = tuple(rows.close for rows in opened.values())
                 yield replace(session, closing=closing) if closing else session
-                if used := sequences_of(names):
-                    advance_sequences(self, session, used)
+                advance_sequences(self, session, names)
 
     def opened_sources(self, bound: BoundQuery) -> AbstractContextManager[Mapping[str, ComputedRows]]:
         """Open the computed sources of a query. Their errors replace those of the query."""

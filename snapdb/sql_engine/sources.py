@@ -87,7 +87,12 @@ class DefinedName(NamedTuple):
     @property
     def sql(self) -> str:
         """The kind and the quoted name."""
-        return f"{self.kind.upper()} {quote(self.schema) + '.' if self.schema else ''}{quote(self.name)}"
+        return f"{self.kind.upper()} {self.path}"
+
+    @property
+    def path(self) -> str:
+        """The quoted name."""
+        return f"{quote(self.schema) + '.' if self.schema else ''}{quote(self.name)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,8 @@ class Names:
     definitions: Mapping[DefinedName, str] = field(default_factory=dict)
     """Name of a view, macro, type or sequence that a user defined → the text after it in its CREATE statement. Each
     follows those that it reads."""
+    taken: Mapping[DefinedName, int] = field(default_factory=dict)
+    """Sequences whose first value an earlier statement took, so that currval returns it → their second value."""
 
     @property
     def statements(self) -> tuple[str, ...]:
@@ -120,7 +127,8 @@ class Names:
     @property
     def defining(self) -> tuple[str, ...]:
         """The statements that create the definitions, in their order. They follow those of the views."""
-        return tuple(f"CREATE {name.sql} {rest}" for name, rest in self.definitions.items())
+        takes = {name: f"; SELECT nextval({text_literal(name.path)})" for name in self.taken}
+        return tuple(f"CREATE {name.sql} {rest}{takes.get(name, '')}" for name, rest in self.definitions.items())
 
 
 def together(parts: Iterable[Names]) -> Names:
@@ -133,15 +141,20 @@ def together(parts: Iterable[Names]) -> Names:
     schemas: dict[str, Mapping[str, str]] = {}
     sources: dict[str, Any] = {}
     definitions: dict[DefinedName, str] = {}
+    taken: dict[DefinedName, int] = {}
     lasting = True
     for part in parts:
-        definitions |= part.definitions
+        # A part that takes values of a sequence decides where it starts.
+        ready = {key: definitions[key] for key in part.taken if key in definitions and key not in taken}
+        definitions |= {**part.definitions, **ready}
+        first = {key: value for key, value in taken.items() if key not in part.definitions or key in part.taken}
+        taken = {**first, **{key: value for key, value in part.taken.items() if key not in ready}}
         views |= part.views
         for name, elements in part.schemas.items():
             schemas[name] = {**schemas.get(name, {}), **elements}
         sources |= part.sources
         lasting = lasting and part.lasting
-    return Names(views, schemas, sources, lasting, definitions)
+    return Names(views, schemas, sources, lasting, definitions, taken)
 
 
 def no_rows(columns: Iterable[Column]) -> str:

@@ -128,6 +128,27 @@ def test_two_sessions_cannot_create_one_name_at_once(db: Database) -> None:
             other.execute("COMMIT")
 
 
+def test_currval_is_the_last_value_that_the_session_took(db: Database) -> None:
+    db.execute("CREATE SEQUENCE s")
+    db.execute("CREATE TABLE t (a BIGINT DEFAULT nextval('s'), b BIGINT)")
+    db.execute("CREATE MACRO following() AS nextval('s')")
+    assert db.execute("SELECT nextval('s')").fetchone() == (1,)
+    with snapdb.connect(db.path) as other:
+        assert other.execute("SELECT nextval('s')").fetchone() == (2,)
+        assert db.execute("SELECT currval('s')").fetchone() == (1,)
+        assert db.execute("SELECT nextval('s')").fetchone() == (3,)
+        assert other.execute("SELECT currval('s')").fetchone() == (2,)
+        assert other.execute("SELECT following(), currval('s')").fetchone() == (4, 4)
+        assert db.execute("SELECT currval('s')").fetchone() == (3,)
+        # A statement that takes values starts at the next one, which the default's part of it decides.
+        db.execute("INSERT INTO t (b) SELECT b FROM (SELECT 0 AS b, currval('s') AS c)")
+        assert db.execute("FROM t").fetchall() == [(5, 0)]
+        assert db.execute("SELECT currval('s')").fetchone() == (5,)
+        with other.transaction():
+            assert other.execute("SELECT nextval('s')").fetchone() == (6,)
+        assert other.execute("SELECT currval('s')").fetchone() == (6,)
+
+
 def test_values_of_a_sequence_are_taken_once(db: Database) -> None:
     db.execute("CREATE SEQUENCE s")
     with snapdb.connect(db.path) as other:
