@@ -81,7 +81,7 @@ class Catalog:
             BindError: The table does not exist, or is a view. The message suggests the nearest name.
         """
         if (view := self.view(name)) is not None:
-            message = f"{view.name} is a view, which is read-only: change the tables that it reads"
+            message = f"{view.name} is a view, which has no rows of its own; name a table that it reads"
             raise BindError(message, code="unknown-table")
         if ("table", name.lower()) in self.definitions:
             message = f"{name} is a temporary table, which only statements of tables can use; create it as a table"
@@ -159,8 +159,6 @@ class Catalog:
                 return f"; {name} is a property graph, whose tables are {_tables_of(graph)}"
             case "snapshot", "graph":
                 return f"; {name} is a property graph; create a snapshot of it: CREATE SNAPSHOT s OF {name}"
-            case "view", "table":
-                return f"; {name} is a table, which is dropped by DROP TABLE"
             case "graph", "snapshot":
                 return f"; {name} is a snapshot of graph {self.snapshots[name.lower()].graph.name}"
         return f"; {name} is a {'property graph' if other == 'graph' else other}"

@@ -227,9 +227,11 @@ def _copied_rows(statement: CopyTo, context: BindContext) -> BoundQuery:
         name = Name(f"{owner}.{name}", span, owner.text)
     elif owner is not None:
         return _copied(statement, context, *_snapshot_element(context, owner, name))
-    if statement.at is None and context.catalog.is_defined(name.text):
+    if context.catalog.is_defined(name.text):
         source = f"{quote_odd(name.schema)}.{quote_odd(name.last)}" if name.schema else quote_odd(name.last)
-        names = context.bind_query(SqlFragment(f"FROM {source}", name.span)).names
+        at = "" if statement.at is None else f" AT ({statement.at.kind} => {statement.at.value.text})"
+        query = context.bind_query(SqlFragment(f"FROM {source}{at}", name.span))
+        source, names = query.text.removeprefix("FROM "), query.names
     else:
         table = _table_at(statement, name, context)
         source, names = quote_odd(table.name), Names({table.name: context.rows(table)})

@@ -56,6 +56,8 @@ _PAST = 16
 _PIVOTS = frozenset(("pivot", "pivot_longer", "pivot_wider"))
 _NAMING_FUNCTIONS = frozenset(("pragma_table_info", "pragma_show"))
 """Functions that name tables in strings."""
+_QUALIFIER = re.compile(r'("(?:[^"]|"")*"|[^\W\d]\w*)\s*\.\s*$')
+"""A name and a dot at the end of a text."""
 _WHOLE = re.compile(r"[0-9][0-9_]*")
 _DIGITS = re.compile(r"[0-9]{1,18}")
 _DATE = r"(?:19|20)[0-9]{2}-[0-9]{2}-[0-9]{2}"
@@ -207,12 +209,13 @@ class BindContext:
             schemas[SCHEMA] = {name: View(sql) for name, sql in tables.items()}
             sources |= known
         edits = []
-        for travel in travels:
+        for travel in (self._qualified(fragment, travel) for travel in travels):
             schema, table = self._travelled(fragment, travel)
             if isinstance(table, DefinedNames):
                 defined.append(table)
             else:
-                schemas[schema] = {**schemas.get(schema, {}), table.name: self._table(table, row_ids=row_ids)}
+                own_name = table.name.rpartition(".")[2] if travel.schema else table.name
+                schemas[schema] = {**schemas.get(schema, {}), own_name: self._table(table, row_ids=row_ids)}
             # The table name remains the last part, so that columns can still be qualified with it.
             edits.append((travel.span, f"{quote(schema)}.{travel.name.text}"))
         names, shapes = names_of(views, schemas, sources)
@@ -390,11 +393,23 @@ class BindContext:
         schema = f"snapdb version {version}"
         return DefinedNames(in_schema(bound.names, schema), in_schema(bound.shapes, schema))
 
+    def _qualified(self, fragment: SqlFragment, travel: TimeTravel) -> TimeTravel:
+        """Return a reference with the schema before it, if there is one."""
+        before = _QUALIFIER.search(fragment.text[: travel.span.start])
+        if before is None:
+            return travel
+        (token,) = scan(before[1])
+        if ("schema", token.identifier.lower()) not in self.catalog.definitions:
+            return travel
+        return travel._replace(schema=token.identifier, span=Span(before.start(), travel.span.stop))
+
     def _travelled(self, fragment: SqlFragment, travel: TimeTravel) -> tuple[str, Table | DefinedNames]:
         """Return the table or view at the version in AT, and the hidden schema for the tables of that version."""
         name, at = travel.name.identifier, fragment.span.start
+        if travel.schema:
+            name = f"{travel.schema}.{name}"
         try:
-            if fragment.text[: travel.span.start].rstrip().endswith("."):
+            if not travel.schema and fragment.text[: travel.span.start].rstrip().endswith("."):
                 raise BindError(
                     f"AT must follow a table's unqualified name, {name} AT (…); snapshots are pinned to their version",
                     code="misplaced-at",
@@ -405,11 +420,16 @@ class BindContext:
                     code="misplaced-at",
                 )
             version = self.resolve_version(_moved(travel.bound, at))
+            if travel.schema and self.is_view(name.lower()):
+                raise BindError(
+                    f"AT cannot follow a view in a schema; write the query of {name} with AT after its tables",
+                    code="misplaced-at",
+                )
             table = self._view_at(name, version) or self.table_at(name, version)
         except SnapdbError as error:
             error.span = error.span or Span(travel.span.start + at, travel.span.stop + at)
             raise
-        return f"snapdb version {version}", table
+        return f"snapdb {f'{travel.schema} ' * bool(travel.schema)}version {version}", table
 
     def describing(self, query: BoundQuery) -> AbstractContextManager[SqlSession]:
         """Open a session that only describes the SQL: its tables have columns but no rows."""

@@ -128,6 +128,8 @@ def _shown_of(statement: Show, context: BindContext) -> str | None:
         )
     if statement.what == "VERSIONS" and context.was_table(statement.of.text):
         return statement.of.text
+    if statement.what == "COLUMNS" and context.catalog.is_defined(statement.of.text):
+        return statement.of.text
     return find_table(context, statement.of).name
 
 

@@ -156,6 +156,12 @@ def _bind_create_snapshot(statement: CreateSnapshot, context: BindContext) -> Pl
     exists = check_new(context.catalog, statement.name, replacing) is not None
     if exists and statement.if_not_exists:
         return NothingPlan(f'snapshot "{statement.name}" already exists')
+    if ("schema", statement.name.text.lower()) in context.catalog.definitions:
+        raise BindError(
+            f'schema "{statement.name}" already exists, and the name of a snapshot is one, too; choose another name',
+            span=statement.name.span,
+            code="exists",
+        )
     graph = _reduced(find_named(context.catalog.graph, statement.graph), statement.elements)
     version = context.catalog.version if statement.at is None else context.resolve_version(statement.at)
     tables = _check_tables(context, graph, version, statement)

@@ -17,6 +17,10 @@ from snapdb.types import Definition, PropertyGraph, Table
 _S = TypeVar("_S", bound=Statement)
 
 
+_OF_ROWS = frozenset(("does-not-fit", "needs-event-time"))
+"""The codes of errors that rows or columns of the views can correct after they were stored again."""
+
+
 @dataclass(frozen=True, slots=True)
 class OverViewsPlan(Plan):
     """A statement on a graph with views: the rows of the views are stored first, as a version."""
@@ -54,8 +58,9 @@ def over_views(
             return bind(statement, context)
         try:
             plan = bind(statement, replace(context, views_stored=True))
-        except SnapdbError:
-            if version is not None:
+        except SnapdbError as error:
+            # Other errors do not depend on the stored rows, so nothing is stored.
+            if version is not None or error.code not in _OF_ROWS:
                 raise
             plan = None
         return OverViewsPlan(statement, plan, views, version)

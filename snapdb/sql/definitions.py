@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from snapdb.errors import ParseError
 from snapdb.sql.lexer import Pairs, Run, Token, says
 from snapdb.sql.printer import join_clauses, print_columns, print_message, print_name, print_statement
 from snapdb.sql.syntax import (
@@ -98,7 +99,14 @@ def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 
 def _check(tokens: Sequence[Token]) -> None:
     """Raise ParseError at the first parameter, because definitions are stored without values."""
-    kind = tokens[_kind_index(tokens)].word
+    kind, after = tokens[_kind_index(tokens)].word, _name_index(tokens) + 1
+    if kind in ("MACRO", "FUNCTION") and after < len(tokens) and tokens[after].text != "(":
+        found = tokens[after]
+        raise ParseError(
+            f'expected "(" after the name of a {kind.lower()}, found {found.text[:40]}; write () for no parameters',
+            span=found.span,
+            code="unexpected-word",
+        )
     refuse_parameters(tokens, f"a {kind.lower()}")
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from snapdb.errors import ParseError, Span
+from snapdb.sql.lexer import qualified_names
 from snapdb.sql.printer import (
     WIDTH,
     join_clauses,
@@ -506,5 +507,5 @@ FAMILY = Family(
     grammar="graphs",
     builders={"create": _create},
     check=lambda tokens: refuse_parameters(tokens, "a property graph"),
-    names=lambda tokens: [i - 1 for i, token in enumerate(tokens) if token.text == "." and i],
+    names=qualified_names,
 )

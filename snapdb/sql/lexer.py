@@ -366,6 +366,15 @@ def join_qualified(tokens: Sequence[Token], index: int) -> tuple[Token, ...]:
     return (*tokens[:index], Token("quoted", text, Span(schema.span.start, name.span.stop)), *tokens[index + 3 :])
 
 
+def qualified_names(tokens: Sequence[Token]) -> list[int]:
+    """Return the indexes of the names that are qualified by a schema.
+
+    >>> qualified_names(scan("DIFF TABLE s.t FROM VERSION 1"))
+    [2]
+    """
+    return [index - 1 for index, token in enumerate(tokens) if token.text == "." and index]
+
+
 def no_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:  # a Finder
     """A Finder that yields nothing, because the grammar parses the whole statement."""
     return iter(())

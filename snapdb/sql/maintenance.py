@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from snapdb.errors import ParseError, Span
-from snapdb.sql.lexer import Pairs, Run, Token, says, top_level
+from snapdb.sql.lexer import Pairs, Run, Token, qualified_names, says, top_level
 from snapdb.sql.printer import print_fragment, print_name, print_named, print_statement, print_string, print_time
 from snapdb.sql.syntax import (
     Family,
@@ -249,4 +249,5 @@ FAMILY = Family(
     },
     fragments=_fragments,
     check=_check,
+    names=qualified_names,
 )

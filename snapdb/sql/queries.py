@@ -133,6 +133,8 @@ class TimeTravel(NamedTuple):
     bound: VersionBound
     span: Span
     """The span from the start of the name to the closing parenthesis."""
+    schema: str = ""
+    """The schema before the name, or ''. The span then starts at the schema."""
 
 
 def time_travels(text: str) -> tuple[TimeTravel, ...]:

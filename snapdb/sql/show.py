@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, cast
 
-from snapdb.sql.lexer import Token, at_values, says
+from snapdb.sql.lexer import Token, at_values, qualified_names
 from snapdb.sql.printer import print_at, print_name, print_named, print_statement, print_string
 from snapdb.sql.queries import DESCRIBED
 from snapdb.sql.syntax import (
@@ -149,15 +149,6 @@ def _drop(tree: Tree, place: Place) -> Drop:
     return Drop(*place, cast(Kind, word), name(thing), has(tree, "guard"), cascade)
 
 
-def _names(tokens: Sequence[Token]) -> tuple[int, ...]:
-    """Return the index of the name of DROP or DESCRIBE."""
-    if tokens[0].word == "SHOW":
-        return ()
-    index = 2 + says(tokens, 1, "PROPERTY", "GRAPH")
-    index += says(tokens, 1, "MACRO", "TABLE") or says(tokens, 1, "FUNCTION", "TABLE")
-    return (index + 2 * says(tokens, index, "IF", "EXISTS"),)
-
-
 def _print_kind(word: str) -> str:
     return f"PROPERTY {word}" if word in ("GRAPH", "GRAPHS") else word
 
@@ -204,5 +195,5 @@ FAMILY = Family(
     },
     fragments=at_values,
     check=_check,
-    names=_names,
+    names=qualified_names,
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from snapdb.sql.lexer import Pairs, Run, Token, at_values, says, top_level
+from snapdb.sql.lexer import Pairs, Run, Token, at_values, qualified_names, says, top_level
 from snapdb.sql.printer import print_at, print_creation, print_message, print_name, print_statement
 from snapdb.sql.syntax import (
     Family,
@@ -203,4 +203,5 @@ FAMILY = Family(
     },
     fragments=_fragments,
     check=_check,
+    names=qualified_names,
 )
