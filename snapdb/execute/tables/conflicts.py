@@ -8,7 +8,7 @@ from snapdb.execute.session import ExecutionContext
 from snapdb.execute.tables.constraints import key_range, select_keys, stored_keys
 from snapdb.execute.tables.returned_rows import discard, rows_of_files
 from snapdb.execute.tables.splitting import split_rows
-from snapdb.plan.conflicts import Conflict
+from snapdb.plan.tables.conflicts import Conflict
 from snapdb.sql_engine import ROW_ID, SqlSession, parquet_files, quote, table_rows
 from snapdb.storage.tables.segments import write_query, write_segment
 from snapdb.types import Segment, Table

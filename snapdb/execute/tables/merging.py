@@ -8,7 +8,7 @@ from snapdb.execute.session import ExecutionContext
 from snapdb.execute.tables.constraints import check_constraints
 from snapdb.execute.tables.returned_rows import discard, returned
 from snapdb.execute.tables.row_warnings import warn_of_rows
-from snapdb.plan.merges import ACTION
+from snapdb.plan.tables.merges import ACTION
 from snapdb.plan.tables.plans import MergePlan
 from snapdb.sql_engine import ROW_ID, SqlSession, from_parquet, parquet_files, quote, quote_all, restored_unions
 from snapdb.storage.tables.commit import Append, Change, Unchanged

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from snapdb.execute.session import ExecutionContext
-from snapdb.plan.returning import Returning
+from snapdb.plan.tables.returning import Returning
 from snapdb.sql_engine import ROW_ID, parquet_files, quote, table_rows
 from snapdb.types import Segment, Table
 

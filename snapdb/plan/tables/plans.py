@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from snapdb.plan.conflicts import Conflict
 from snapdb.plan.input_files import NewFiles
 from snapdb.plan.plan import Plan, PlanNode, describe_query
 from snapdb.plan.queries import BoundQuery
-from snapdb.plan.returning import Returning, describe_returning
+from snapdb.plan.tables.conflicts import Conflict
+from snapdb.plan.tables.returning import Returning, describe_returning
 from snapdb.sql.tables import MergeClause
 from snapdb.types import Column, Constraint, Table
 

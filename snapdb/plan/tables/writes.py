@@ -6,17 +6,17 @@ from dataclasses import replace
 from itertools import pairwise
 
 from snapdb.errors import BindError, Span
-from snapdb.plan.conflicts import bind_conflict
 from snapdb.plan.input_files import copyable
-from snapdb.plan.merges import bind_merge, merge_items, names_action
 from snapdb.plan.names import find_table, find_written, named_columns
 from snapdb.plan.plan import Plan
 from snapdb.plan.queries import BoundQuery, compose
-from snapdb.plan.returning import Returning, bind_returning, with_named_parameters
 from snapdb.plan.row_ids import row_id_names
 from snapdb.plan.scope import BindContext
 from snapdb.plan.tables.columns import with_column_names
+from snapdb.plan.tables.conflicts import bind_conflict
+from snapdb.plan.tables.merges import bind_merge, merge_items, names_action
 from snapdb.plan.tables.plans import DeletePlan, InsertPlan, MergePlan, UpdatePlan
+from snapdb.plan.tables.returning import Returning, bind_returning, with_named_parameters
 from snapdb.sql.lexer import partners, scan, top_level
 from snapdb.sql.queries import first_row, has_number_at, whole_files
 from snapdb.sql.syntax import Name, SqlFragment
