@@ -1,7 +1,7 @@
 """Statements that DuckDB runs unchanged: checks for unsupported forms, and the parts that snapdb itself evaluates."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
@@ -307,6 +307,8 @@ _LITERAL_NUMBER = r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:e[+-]?[0-9]++)?+
 
 _LITERAL = rf"{_SPACE}(?:{_LITERAL_NUMBER}|'(?:[^']++|'')*+'|NULL|TRUE|FALSE){_SPACE}"
 
+_LITERAL_TEXT = rf"{_SPACE}(?:'(?:[^']++|'')*+'|NULL|TRUE|FALSE){_SPACE}"
+
 _ROW = rf"{_SPACE}\({_LITERAL}(?:,{_LITERAL})*+\){_SPACE}"
 
 _VALUES = re.compile(rf"(VALUES{_ROW})(?:,{_ROW})*+", re.IGNORECASE | re.ASCII)
@@ -324,14 +326,22 @@ def first_row(query: str) -> str | None:
     return None if match is None else match[1].rstrip()
 
 
-def has_number_at(query: str, place: int) -> bool:
-    """Return whether a row of literals in VALUES may have a number at a place, which starts at 0.
+def has_number_at(query: str, places: Collection[int], width: int) -> bool:
+    """Return whether a row of literals in VALUES may have a number at one of these places, which start at 0.
 
-    >>> has_number_at("VALUES ('a', 1), ('b', 2)", 0), has_number_at("VALUES ('a', 1), ('b', 2)", 1)
+    Args:
+        query: VALUES with literals only.
+        places: The places.
+        width: The number of values in a row.
+
+    >>> query = "VALUES ('a', 1), ('b', 2)"
+    >>> has_number_at(query, [0], 2), has_number_at(query, [1], 2)
     (False, True)
     """
-    before = rf"{_LITERAL}," * place
-    return re.search(rf"\({before}{_SPACE}{_LITERAL_NUMBER}", query, re.IGNORECASE | re.ASCII) is not None
+    # One regular expression for all rows takes linear time, even for megabytes of text.
+    values = (_LITERAL_TEXT if place in places else _LITERAL for place in range(width))
+    row = rf"{_SPACE}\({','.join(values)}\){_SPACE}"
+    return re.fullmatch(rf"VALUES{row}(?:,{row})*+", query, re.IGNORECASE | re.ASCII) is None
 
 
 Value = int | float | Decimal | bool | str | None
