@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from snapdb.catalog import Catalog
 from snapdb.errors import SnapdbError, Span
 from snapdb.plan.sequences import sequence_state
-from snapdb.sql.lexer import Token
+from snapdb.sql.lexer import Token, scan
 from snapdb.sql.syntax import SqlFragment
 from snapdb.sql_engine import DefinedName, Names, quote_all, together
 from snapdb.types import Definition
@@ -37,14 +37,23 @@ def bind_definitions(context: BindContext, tokens: Sequence[Token], words: Colle
         tokens: The tokens of the query.
         words: The case-folded words of the query that can be names.
     """
-    if not context.catalog.definitions:
+    definitions = context.catalog.definitions
+    if context.in_definition or not definitions:
         return None
-    # No definition reads itself, so its name in its own text is that of something else, such as a column.
-    known = (one for key, one in context.catalog.definitions.items() if key not in context.reading)
-    named = list(_named(known, tokens, words))
-    if not named:
+    # A definition that is being created is not there yet, so its name in its own text is that of something else.
+    known = [one for key, one in definitions.items() if key not in context.reading]
+    found: set[tuple[str, str]] = set()
+    texts = [(tokens, words)]
+    for tokens_, words_ in texts:  # grows by the texts of the definitions
+        for one in _named(known, tokens_, words_):
+            if one.key not in found:
+                found.add(one.key)
+                inner = scan(one.body) if one.kind in ("view", "macro") else ()
+                texts.append((inner, {t.identifier.lower() for t in inner if t.kind in ("word", "quoted")}))
+    if not found:
         return None
-    bound = [_bind(context, definition, tokens) for definition in named]
+    takes = any(token.word == "NEXTVAL" for tokens_, _ in texts for token in tokens_)
+    bound = [_bind(context, one, takes=takes) for one in known if one.key in found]
     return DefinedNames(together(one.names for one in bound), together(one.shapes for one in bound))
 
 
@@ -84,20 +93,20 @@ def split_name(name: str, schema: str) -> tuple[str, str]:
     return (schema, name[len(schema) + 1 :]) if schema else ("", name)
 
 
-def _bind(context: BindContext, definition: Definition, tokens: Sequence[Token]) -> DefinedNames:
-    """Return a definition after those that it reads. SQL that is not valid any more fails only if a query uses it.
+def _bind(context: BindContext, definition: Definition, *, takes: bool) -> DefinedNames:
+    """Return a definition with the tables that it reads. SQL that is not valid any more fails only if a query uses it.
 
     Args:
         context: The context of the query.
         definition: The definition.
-        tokens: The tokens of the query.
+        takes: Whether the query may take values of sequences.
     """
     key = DefinedName(definition.kind, *split_name(definition.name, definition.schema))
     if definition.kind == "type":
         return _alone(key, f"AS {definition.body}")
     if definition.kind == "sequence":
-        return _sequence(context, key, definition, takes=any(t.word == "NEXTVAL" for t in tokens))
-    within = replace(context, reading=context.reading | {definition.key}, parameters=None, places={})
+        return _sequence(context, key, definition, takes=takes)
+    within = replace(context, in_definition=True, parameters=None, places={})
     try:
         query = within.bind_query(SqlFragment(definition.body, Span(0, len(definition.body))))
     except SnapdbError as error:

@@ -100,7 +100,9 @@ class BindContext:
     taken: dict[int, int] = field(default_factory=dict, kw_only=True)
     """The last value that the session took from each sequence, by the id of its definition."""
     reading: frozenset[tuple[str, str]] = field(default_factory=frozenset, kw_only=True)
-    """The keys of the definitions whose text is being bound."""
+    """The keys of definitions that are being created, which no text can name yet."""
+    in_definition: bool = field(default=False, kw_only=True)
+    """Whether the text of a definition is being bound, whose own definitions are bound with those of the query."""
     row_ids: bool = field(default=False, kw_only=True)
     """Whether the tables of all parts of the query have the column rowid, because one of the parts names it."""
     views_stored: bool = field(default=False, kw_only=True)
@@ -381,7 +383,7 @@ class BindContext:
         """Return a context in which queries read the tables and definitions of a version."""
         definitions = definitions_at(self.store.catalog_db, version)
         catalog = replace(self.catalog, tables=self.tables_at(version), definitions=definitions)
-        return replace(self, catalog=catalog, parameters=None, places={})
+        return replace(self, catalog=catalog, parameters=None, places={}, in_definition=False)
 
     def _view_at(self, name: str, version: int) -> DefinedNames | None:
         """Return the view that had this name at a version, over the tables of the version, or None."""

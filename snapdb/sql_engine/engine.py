@@ -203,14 +203,27 @@ class SqlEngine:
                     provide_metadata(views)
                 for statement in (*names.statements, *self._clock) if namespace.views != views else ():
                     cursor.execute(statement)
-            for key, statement in zip(names.definitions, names.defining, strict=True):
-                if namespace.views != views and (message := _broken(cursor, space, statement, self._own)) is not None:
-                    broken[key.name.lower()] = f"{key.kind} {key.name} cannot be used: {message}"
+            if names.definitions and namespace.views != views:
+                broken |= self._define(namespace, names)
             fetched, abandon = views if self._attached else None, partial(self._abandon, cursor)
             yield SqlSession(cursor, space, place, self._own, self.stopped, abandon, self._reach, fetched)
             kept = not (names.sources or broken) and (names.lasting or not views)
         finally:
             self._release(namespace._replace(views=views), kept)
+
+    def _define(self, namespace: _Namespace, names: Names) -> dict[str, str]:
+        """Create definitions, and return the messages of those that are not valid, by case-folded name."""
+        waiting = list(zip(names.definitions, names.defining, strict=True))
+        while True:
+            failed = [
+                (key, statement, message)
+                for key, statement in waiting
+                if (message := _broken(namespace.cursor, namespace.name, statement, self._own)) is not None
+            ]
+            # A definition can follow one that reads it, if it was replaced later, so those that fail are tried again.
+            if len(failed) == len(waiting):
+                return {key.name.lower(): f"{key.kind} {key.name} cannot be used: {text}" for key, _, text in failed}
+            waiting = [(key, statement) for key, statement, _ in failed]
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:

@@ -108,8 +108,7 @@ class Names:
     lasting: bool = False
     """Whether the views read only immutable data and can be kept for the next session with the same names."""
     definitions: Mapping[DefinedName, str] = field(default_factory=dict)
-    """Name of a view, macro, type or sequence that a user defined → the text after it in its CREATE statement. Each
-    follows those that it reads."""
+    """Name of a view, macro, type or sequence that a user defined → the text after it in its CREATE statement."""
     taken: Mapping[DefinedName, int] = field(default_factory=dict)
     """Sequences whose first value an earlier statement took, so that currval returns it → their second value."""
 
