@@ -87,9 +87,10 @@ class Describe(Statement):
     """The version at which a table is described."""
 
     def to_sql(self) -> str:
-        return print_statement(
-            "DESCRIBE", self.kind and _print_kind(self.kind), print_name(self.name), print_at(self.at)
-        )
+        name = print_name(self.name)
+        if self.kind is None and name.upper() in DESCRIBED:
+            name = f'"{name}"'  # without quotes, it would be the kind of the object
+        return print_statement("DESCRIBE", self.kind and _print_kind(self.kind), name, print_at(self.at))
 
 
 @dataclass(frozen=True, slots=True)

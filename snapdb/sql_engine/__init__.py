@@ -1,7 +1,8 @@
 """The SQL engine: DuckDB, which only this package imports. Runs queries over Parquet, and maps types and errors."""
 
 from snapdb.sql_engine.attached import files_in
-from snapdb.sql_engine.engine import Conjunct, Parameters, SqlEngine, SqlSession
+from snapdb.sql_engine.conjuncts import Conjunct
+from snapdb.sql_engine.engine import Parameters, SqlEngine, SqlSession
 from snapdb.sql_engine.sources import (
     TEMPORARY,
     DefinedName,

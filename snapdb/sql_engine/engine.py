@@ -24,6 +24,7 @@ from snapdb.errors import BindError, InputError, ParseError, QueryError
 from snapdb.memory import usable_memory
 from snapdb.remote.files import file_system, schemes_in
 from snapdb.sql_engine.attached import provide_metadata, provide_scanned
+from snapdb.sql_engine.conjuncts import Conjunct, order_key
 from snapdb.sql_engine.duckdb_errors import Place, translated
 from snapdb.sql_engine.sources import TEMPORARY, Folders, Names, quote, text_literal
 from snapdb.sql_engine.tables import create_bitmap_function
@@ -537,7 +538,7 @@ class SqlSession:
         orders = [o for m in node.get("modifiers", []) if m["type"] == "ORDER_MODIFIER" for o in m["orders"]]
         if not orders:
             return None
-        return [_order_key(order["expression"]) for order in orders]
+        return [order_key(order["expression"]) for order in orders]
 
     def files_behind(self, path: str) -> tuple[str, ...]:
         """Return the names of the files that match a path or glob, in order. The result can be empty.
@@ -657,47 +658,3 @@ def _end(cursor: duckdb.DuckDBPyConnection, done: threading.Event, abandon: Call
     if not done.is_set():
         abandon()
     return done.is_set()
-
-
-class Conjunct(NamedTuple):
-    """A part of a condition between top-level ANDs."""
-
-    sql: str
-    node: dict[str, Any]
-    """The syntax tree from DuckDB's parser."""
-
-    @property
-    def references(self) -> set[tuple[str, ...]]:
-        """The columns that the part references, each as a tuple of its dotted parts.
-
-        Raises:
-            BindError: The part contains a subquery, whose rows would not be pinned.
-        """
-        if any(node.get("class") == "SUBQUERY" for node in _walk(self.node)):
-            raise BindError(
-                f"{self.sql}: a subquery is not supported here; load its result as a column", code="subquery-here"
-            )
-        return {tuple(node["column_names"]) for node in _walk(self.node) if node.get("class") == "COLUMN_REF"}
-
-
-def _order_key(expression: dict[str, Any]) -> str | int:
-    if expression["class"] == "COLUMN_REF":
-        return str(expression["column_names"][-1])
-    if expression["class"] == "CONSTANT":
-        literal = expression.get("literal") or expression["value"]
-        return int(literal.get("text", literal.get("value")))
-    raise BindError(
-        "IN ORDER needs an ORDER BY over output columns, not an expression; select the expression, and "
-        "order by its name",
-        code="no-order",
-    )
-
-
-def _walk(value: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(value, dict):
-        yield value
-        for child in value.values():
-            yield from _walk(child)
-    elif isinstance(value, list):
-        for child in value:
-            yield from _walk(child)
