@@ -4,6 +4,8 @@ A table with the name of a view contains the rows that the view had when it was 
 removes the rows that differ, as one version, so that ids stay and a refresh is incremental.
 """
 
+import random
+import time
 from dataclasses import replace
 
 from snapdb.catalog import load
@@ -21,8 +23,10 @@ from snapdb.storage.tables.segments import write_query, write_segment
 from snapdb.types import Definition, Segment, Table
 
 _ID = quote(ROW_ID)
-_TRIES = 8
+_TRIES = 40
 """The number of times that rows are stored if other statements change the tables meanwhile."""
+_LONGEST_WAIT = 0.1
+"""The maximum delay in seconds before the next try. It begins with 2 ms and doubles with each try, with jitter."""
 
 
 def over_views(plan: OverViewsPlan, context: ExecutionContext) -> Rows:
@@ -52,6 +56,7 @@ def _store(plan: OverViewsPlan, context: ExecutionContext) -> BindContext:
         except CommitConflict:
             if attempt == _TRIES - 1:
                 raise
+            time.sleep(random.uniform(0, min(0.002 * 2**attempt, _LONGEST_WAIT)))  # noqa: S311  # jitter, not a secret
         bind_context = replace(bind_context, catalog=load(context.store.catalog_db))
     return bind_context
 
