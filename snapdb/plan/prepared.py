@@ -11,6 +11,8 @@ from snapdb.plan.plan import Plan, PlanFamily, PlanNode
 from snapdb.plan.planner import bind_unlocated
 from snapdb.plan.queries import BoundQuery, Parameters
 from snapdb.plan.scope import BindContext
+from snapdb.sql.lexer import scan
+from snapdb.sql.pattern_tokens import question_quantifiers
 from snapdb.sql.prepared import Deallocate, Execute, ExecuteArgument, Prepare
 from snapdb.sql.queries import marks_of
 from snapdb.sql.syntax import Name, Statement
@@ -72,7 +74,7 @@ def _bind_prepare(statement: Prepare, context: BindContext) -> PreparePlan:
 def _bind_execute(statement: Execute, context: BindContext) -> ExecutePlan:
     """Bind the prepared statement with the values of the arguments."""
     prepared = _find(context, statement.name)
-    values = _values(statement, context, marks_of(prepared))
+    values = _values(statement, context, prepared)
     try:
         plan = bind_unlocated(prepared, replace(context, parameters=values))
     except SnapdbError as error:
@@ -80,7 +82,7 @@ def _bind_execute(statement: Execute, context: BindContext) -> ExecutePlan:
     return ExecutePlan(prepared, plan)
 
 
-def _values(statement: Execute, context: BindContext, marks: Sequence[str]) -> Parameters:
+def _values(statement: Execute, context: BindContext, prepared: Statement) -> Parameters:
     """Return the values of the parameters, by name if they have names.
 
     Raises:
@@ -88,9 +90,9 @@ def _values(statement: Execute, context: BindContext, marks: Sequence[str]) -> P
     """
     given = statement.arguments
     constant = replace(context, parameters=None)
-    named = [mark[1:] for mark in marks if mark[0] == "$" and not mark[1:].isdecimal()]
+    named = [mark[1:] for mark in marks_of(prepared) if mark[0] == "$" and not mark[1:].isdecimal()]
     if not named:
-        wanted = len(_positions(statement, context, marks))
+        wanted = _count_positional(prepared)
         if len(given) != wanted or any(argument.name is not None for argument in given):
             raise BindError(
                 f"{statement.name} has {counted(wanted, 'positional parameter')}, found "
@@ -103,11 +105,13 @@ def _values(statement: Execute, context: BindContext, marks: Sequence[str]) -> P
     return _named_values(statement, constant, given, named)
 
 
-def _positions(statement: Execute, context: BindContext, marks: Sequence[str]) -> range:
-    """Return the positions of the parameters ? and $1."""
-    prepared = context.prepared[statement.name.text.lower()]
+def _count_positional(prepared: Statement) -> int:
+    """Return the number of values for ? and $1, which do not occur together."""
+    tokens = scan(prepared.text)
+    quantifiers = question_quantifiers(tokens)
+    marks = [t.text for i, t in enumerate(tokens) if t.kind == "parameter" and i not in quantifiers]
     numbers = [int(mark[1:]) for mark in marks if mark[1:]]
-    return range(max(numbers) if numbers else prepared.text.count("?") if marks else 0)
+    return max(numbers) if numbers else len(marks)
 
 
 def _named_values(
