@@ -56,8 +56,6 @@ _PAST = 16
 _PIVOTS = frozenset(("pivot", "pivot_longer", "pivot_wider"))
 _NAMING_FUNCTIONS = frozenset(("pragma_table_info", "pragma_show"))
 """Functions that name tables in strings."""
-_QUALIFIER = re.compile(r'("(?:[^"]|"")*"|[^\W\d]\w*)\s*\.\s*$')
-"""A name and a dot at the end of a text."""
 _WHOLE = re.compile(r"[0-9][0-9_]*")
 _DIGITS = re.compile(r"[0-9]{1,18}")
 _DATE = r"(?:19|20)[0-9]{2}-[0-9]{2}-[0-9]{2}"
@@ -211,7 +209,7 @@ class BindContext:
             schemas[SCHEMA] = {name: View(sql) for name, sql in tables.items()}
             sources |= known
         edits = []
-        for travel in (self._qualified(fragment, travel) for travel in travels):
+        for travel in (self._qualified(tokens, travel) for travel in travels):
             schema, table = self._travelled(fragment, travel)
             if isinstance(table, DefinedNames):
                 defined.append(table)
@@ -395,15 +393,15 @@ class BindContext:
         schema = f"snapdb version {version}"
         return DefinedNames(in_schema(bound.names, schema), in_schema(bound.shapes, schema))
 
-    def _qualified(self, fragment: SqlFragment, travel: TimeTravel) -> TimeTravel:
+    def _qualified(self, tokens: Sequence[Token], travel: TimeTravel) -> TimeTravel:
         """Return a reference with the schema before it, if there is one."""
-        before = _QUALIFIER.search(fragment.text[: travel.span.start])
-        if before is None:
+        before = [token for token in tokens if token.span.stop <= travel.span.start][-2:]
+        if len(before) < 2 or before[1].text != ".":
             return travel
-        (token,) = scan(before[1])
-        if ("schema", token.identifier.lower()) not in self.catalog.definitions:
+        schema = before[0]
+        if ("schema", schema.identifier.lower()) not in self.catalog.definitions:
             return travel
-        return travel._replace(schema=token.identifier, span=Span(before.start(), travel.span.stop))
+        return travel._replace(schema=schema.identifier, span=Span(schema.span.start, travel.span.stop))
 
     def _travelled(self, fragment: SqlFragment, travel: TimeTravel) -> tuple[str, Table | DefinedNames]:
         """Return the table or view at the version in AT, and the hidden schema for the tables of that version."""
