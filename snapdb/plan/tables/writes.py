@@ -120,7 +120,7 @@ def _texts(query: SqlFragment, table: Table, supplied: Sequence[str]) -> list[tu
     columns = [table.column(name) for name in supplied]
     places = [i for i, column in enumerate(columns) if column is not None and column.type == "VARCHAR"]
     # Most rows have strings in text columns, so their text is searched before it is scanned.
-    if not places or first_row(query.text) is None or not has_number_at(query.text, places, len(columns)):
+    if not places or not has_number_at(query.text, places, len(columns)) or first_row(query.text) is None:
         return []
     edits, place, depth = list[tuple[Span, str]](), 0, 0
     for sign, token in pairwise(scan(query.text)):
