@@ -13,6 +13,7 @@ from snapdb.errors import BindError, CommitConflict, SnapdbError
 from snapdb.execute.results import Rows
 from snapdb.execute.session import ExecutionContext, run
 from snapdb.execute.tables.returned_rows import discard
+from snapdb.plan.defined_names import tables_behind
 from snapdb.plan.planner import bind_unlocated, optimize
 from snapdb.plan.queries import BoundQuery
 from snapdb.plan.scope import BindContext
@@ -75,9 +76,9 @@ def _changes(context: ExecutionContext, bind_context: BindContext, view: Definit
             changed: list[Change] = [AddTable(number, view.name, new.columns, (file,), replaces, base, of_view=True)]
         else:
             changed = _differences(context, bind_context, session, table, query)
-    read = (bind_context.catalog.tables.get(name.lower()) for name in query.names.views)
-    kinds = ("append", "delete", "alter")
-    return [*(Unchanged(t.id, base, kinds) for t in read if t is not None and changed), *changed]
+    catalog, kinds = bind_context.catalog, ("append", "delete", "alter")
+    read = [catalog.tables[name] for name in tables_behind(catalog, [view.name])] if changed else []
+    return [*(Unchanged(each.id, base, kinds) for each in read), *changed]
 
 
 def _write(context: ExecutionContext, session: SqlSession, table: Table, text: str) -> Segment:

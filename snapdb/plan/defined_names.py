@@ -42,19 +42,52 @@ def bind_definitions(context: BindContext, tokens: Sequence[Token], words: Colle
         return None
     # A definition that is being created is not there yet, so its name in its own text is that of something else.
     known = [one for key, one in definitions.items() if key not in context.reading]
+    found, texts = _reached(known, tokens, words)
+    if not found:
+        return None
+    takes = any(token.word == "NEXTVAL" for tokens_, _ in texts for token in tokens_)
+    bound = [_bind(context, one, takes=takes) for one in known if one.key in found]
+    return DefinedNames(together(one.names for one in bound), together(one.shapes for one in bound))
+
+
+def _reached(
+    known: Sequence[Definition], tokens: Sequence[Token], words: Collection[str]
+) -> tuple[set[tuple[str, str]], list[tuple[Sequence[Token], Collection[str]]]]:
+    """Return the keys of the definitions that a text names, directly or through others.
+
+    The second value contains the tokens and the words of all of these texts.
+    """
     found: set[tuple[str, str]] = set()
     texts = [(tokens, words)]
     for tokens_, words_ in texts:  # grows by the texts of the definitions
         for one in _named(known, tokens_, words_):
             if one.key not in found:
                 found.add(one.key)
-                inner = scan(one.body) if one.kind in ("view", "macro") else ()
-                texts.append((inner, {t.identifier.lower() for t in inner if t.kind in ("word", "quoted")}))
-    if not found:
-        return None
-    takes = any(token.word == "NEXTVAL" for tokens_, _ in texts for token in tokens_)
-    bound = [_bind(context, one, takes=takes) for one in known if one.key in found]
-    return DefinedNames(together(one.names for one in bound), together(one.shapes for one in bound))
+                texts.append(_text_of(one))
+    return found, texts
+
+
+def _text_of(definition: Definition) -> tuple[Sequence[Token], Collection[str]]:
+    """Return the tokens and the case-folded words of the SQL in a definition."""
+    tokens = scan(definition.body) if definition.kind in ("view", "macro") else ()
+    return tokens, {token.identifier.lower() for token in tokens if token.kind in ("word", "quoted")}
+
+
+def tables_behind(catalog: Catalog, names: Iterable[str]) -> list[str]:
+    """Return the case-folded names of tables, and instead of views those of the tables that they may read."""
+    behind = dict[str, None]()
+    for name in names:
+        if (view := catalog.view(name)) is None:
+            behind[name.lower()] = None
+            continue
+        _, texts = _reached(list(catalog.definitions.values()), *_text_of(view))
+        words = {word for _, own in texts for word in own}
+        behind |= {
+            folded: None
+            for folded in catalog.tables
+            if catalog.view(folded) is None and (folded in words or words.issuperset(folded.split(".")))
+        }
+    return list(behind)
 
 
 def reads_row_ids(catalog: Catalog, words: Collection[str]) -> bool:

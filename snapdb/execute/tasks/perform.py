@@ -8,21 +8,21 @@ therefore records exactly which statements are done, and the next attempt contin
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
 
-from snapdb.catalog import Catalog, load
+from snapdb.catalog import load
 from snapdb.errors import CommitConflict, LockedError, QueryError, SnapdbError, report
 from snapdb.execute.maintenance import apply_retentions
 from snapdb.execute.session import DatabaseSession
 from snapdb.execute.tasks.runs import Ended, EndState, RunProgress, Stop, Watch, record
+from snapdb.plan.defined_names import tables_behind
 from snapdb.plan.variables import no_variables
 from snapdb.schedule import stamp
 from snapdb.sql import parse
-from snapdb.sql.lexer import scan
 from snapdb.sql.syntax import Statement
 from snapdb.sql.task_bodies import changed_graphs, rendered, with_counts
 from snapdb.sql.versions import Rollback
@@ -377,20 +377,6 @@ def _counts(catalog_db: CatalogDb, task: Task) -> Mapping[str, int]:
     if not names:
         return {}
     catalog = load(catalog_db)
-    tables = {name: _tables_behind(catalog, catalog.graph(name).tables) for name in names}
+    tables = {name: tables_behind(catalog, catalog.graph(name).tables) for name in names}
     with catalog_db.reading() as connection:
         return {name: _changed_rows(connection, read, task.id) for name, read in tables.items()}
-
-
-def _tables_behind(catalog: Catalog, names: Iterable[str]) -> list[str]:
-    """Return the case-folded names of tables, and instead of views those of the tables that they read."""
-    tables, views, waiting = dict[str, None](), set[str](), [name.lower() for name in names]
-    while waiting:
-        name = waiting.pop()
-        if (view := catalog.view(name)) is None:
-            tables[name] = None
-        elif name not in views:
-            views.add(name)
-            words = {token.identifier.lower() for token in scan(view.body) if token.kind in ("word", "quoted")}
-            waiting += sorted(word for word in words - {name} if word in catalog.tables or catalog.view(word))
-    return list(tables)
