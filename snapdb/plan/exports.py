@@ -20,7 +20,7 @@ from snapdb.plan.samples.plans import SamplePlan
 from snapdb.plan.scope import BindContext
 from snapdb.sql.exports import CopyDatabase, CopyFrom, CopySampleTo, CopySnapshotTo, CopyTo
 from snapdb.sql.syntax import ColumnList, Name, SqlFragment
-from snapdb.sql_engine import Names, check_storable, quote, quote_all, quote_odd, text_literal
+from snapdb.sql_engine import Names, check_storable, qualified, quote, quote_all, quote_odd, text_literal
 from snapdb.sql_engine.foreign import ForeignDatabase
 from snapdb.types import Column, Snapshot, Table, by_word
 from snapdb.types.lakes import about_lake
@@ -228,7 +228,7 @@ def _copied_rows(statement: CopyTo, context: BindContext) -> BoundQuery:
     elif owner is not None:
         return _copied(statement, context, *_snapshot_element(context, owner, name))
     if context.catalog.is_defined(name.text):
-        source = f"{quote_odd(name.schema)}.{quote_odd(name.last)}" if name.schema else quote_odd(name.last)
+        source = qualified(name.schema, name.last)
         at = "" if statement.at is None else f" AT ({statement.at.kind} => {statement.at.value.text})"
         query = context.bind_query(SqlFragment(f"FROM {source}{at}", name.span))
         source, names = query.text.removeprefix("FROM "), query.names

@@ -13,7 +13,7 @@ from snapdb.plan.scope import BindContext
 from snapdb.sql.lexer import scan
 from snapdb.sql.show import Describe, Drop, Kind, Show, Shown, Summarize
 from snapdb.sql.syntax import Name, SqlFragment
-from snapdb.sql_engine import quote_odd
+from snapdb.sql_engine import qualified
 from snapdb.types import Cache, Definition, PropertyGraph, Sampler, Snapshot, Table, Tag, Task
 
 Target = Table | Definition | PropertyGraph | Snapshot | Sampler | Cache | Task | Tag
@@ -156,7 +156,7 @@ def _bind_describe(statement: Describe, context: BindContext) -> Plan:
             return DescribePlan(find_named(context.catalog.task, name))
         case "VIEW":
             find_named(partial(context.catalog.definition, "view"), name)
-            source = f"{quote_odd(name.schema)}.{quote_odd(name.last)}" if name.schema else quote_odd(name.last)
+            source = qualified(name.schema, name.last)
             return QueryPlan(context.bind_query(SqlFragment(f"DESCRIBE {source}", statement.span)))
         case "TABLE" if statement.kind is None:  # DuckDB also describes registered data without a keyword
             return QueryPlan(context.bind_query(SqlFragment(statement.text, statement.span)))

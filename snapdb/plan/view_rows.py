@@ -11,7 +11,7 @@ from snapdb.plan.names import check_schema, find_table
 from snapdb.plan.plan import Plan, PlanNode
 from snapdb.plan.scope import BindContext
 from snapdb.sql.syntax import Name, SqlFragment, Statement
-from snapdb.sql_engine import quote
+from snapdb.sql_engine import qualified
 from snapdb.types import Definition, PropertyGraph, Table
 
 _S = TypeVar("_S", bound=Statement)
@@ -106,6 +106,6 @@ def shape_of(context: BindContext, view: Definition) -> Table:
 
 def view_query(view: Definition) -> SqlFragment:
     """Return the query of all rows of a view."""
-    name = f"{quote(view.schema)}.{quote(view.name[len(view.schema) + 1 :])}" if view.schema else quote(view.name)
-    text = f"SELECT * FROM {name}"
+    bare = view.name[len(view.schema) + 1 :] if view.schema else view.name
+    text = f"SELECT * FROM {qualified(view.schema, bare)}"
     return SqlFragment(text, Span(0, len(text)))

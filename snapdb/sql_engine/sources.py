@@ -61,6 +61,15 @@ def quote_odd(name: str) -> str:
     return name if kinds == [duckdb.token_type.identifier] else quote(name)
 
 
+def qualified(schema: str, name: str) -> str:
+    """Return the SQL text of a name in a schema, or of the bare name where the schema is empty.
+
+    >>> qualified("my schema", "person"), qualified("", "person")
+    ('"my schema".person', 'person')
+    """
+    return f"{quote_odd(schema)}.{quote_odd(name)}" if schema else quote_odd(name)
+
+
 def text_literal(text: str) -> str:
     """Return a string literal in single quotes.
 
